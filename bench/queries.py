@@ -9,6 +9,7 @@ import resource
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
@@ -31,6 +32,7 @@ from sowline.runtime.http_server import HttpProtocol
 from sowline.runtime.ports import free_port
 from sowline.runtime.websocket_handshake import Handshake
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.query_slots import Asker
 from sowline.serving.result import QueryLimits
 from sowline.serving.window_memory import WindowHolder, WindowMemory
 from sowline.subscriptions.engine.subscription import ChangeView
@@ -41,6 +43,7 @@ from sowline_query_service.live.window import Viewer
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.server.server import server_of
+from sowline_query_service.subscriptions.open_windows import PageRefills
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -155,10 +158,11 @@ async def _pages(bodies: list[bytes]) -> None:
         state = filled(bodies[:size])
         topic = state.topics["orders"]
         selection = Selection(order=parse_order("/price DESC"), top_n=50, skip_n=100)
-        query = Query([topic], selection, QueryLimits())
-        await query.begin()
-        view = PageWindow(topic, selection, WindowMemory())
-        await view.fill(query)
+        context = ServiceContext(state, Dispatcher(), {})
+        refills = PageRefills(context, topic, selection, partial(context.slots.new, Asker("", None)))
+        view = PageWindow(topic, selection, WindowMemory(), refills)
+        async with refills.begun(150 + refills.margin) as query:
+            await view.fill(query)
         viewer = Viewer(
             Outbox(1 << 40), "page", topic, selection, WindowMemory(), WindowHolder("", None), delta=False
         )

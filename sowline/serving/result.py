@@ -15,6 +15,8 @@ class QueryLimits:
     groups_max: int = 100_000
     undo_max: int = 20_000
     """The number of changes that may be undone to find the state at a bookmark."""
+    page_margin: int = 256
+    """The number of records that a live page holds behind its end, at first."""
 
     def check(self, result: "Result") -> None:
         """Raise `result too large` if a limit is exceeded."""

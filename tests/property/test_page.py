@@ -9,6 +9,7 @@ from sowline.changes.change import Change
 from sowline.language.expressions.order import Order, SortKey, parse_order
 from sowline.model.position import Position
 from sowline.subscriptions.engine.page import Entered, Event, Left, Page, SortedSet, Updated, deliveries
+from sowline.subscriptions.engine.prefix import SortedPrefix
 
 
 class Kept(NamedTuple):
@@ -17,6 +18,8 @@ class Kept(NamedTuple):
     body: bytes
     known: None = None
 
+
+Events = dict[Page, list[Event[Kept]]]
 
 numbers = st.integers(0, 7)
 ranks = st.integers(0, 3) | st.sampled_from(["", "a", "10"]) | st.none()
@@ -85,21 +88,30 @@ class World:
         sow_key = b"%d" % number
         previous = self.records.pop(sow_key, None)
         now = self.made_of(number, rank) if kind != "remove" else None
-        if now is not None and kind == "put":
-            self.records[sow_key] = now
-            events_of = self.set.put(*now)
-        else:
-            events_of = self.set.remove(sow_key)
+        matches_now = now if kind == "put" else None
+        if matches_now is not None:
+            self.records[sow_key] = matches_now
+        events_of = self.apply(sow_key, matches_now, matched=previous is not None)
         bodies = [None if record is None else record[1].body for record in (now, previous)]
         change = Change(sow_key, bodies[0], bodies[1], Position(0, 1), Position(0, 0), "x", 0)
         for page, events in events_of.items():
             self.clients[page].apply(events)
             self.clients[page].receive(events, change)
 
+    def apply(self, sow_key: bytes, now: tuple[SortKey, Kept] | None, *, matched: bool) -> Events:
+        """Apply a change to the set."""
+        del matched
+        return self.set.remove(sow_key) if now is None else self.set.put(*now)
+
+    @property
+    def matches(self) -> int:
+        """The number of records that match, as the set counts them."""
+        return len(self.set)
+
     def check(self) -> None:
         """Every client holds the model's page, by the events and by the messages alike."""
         in_order = sorted(self.records.values(), key=lambda record: record[0])
-        assert len(self.set) == len(in_order)
+        assert self.matches == len(in_order)
         for page, client in self.clients.items():
             shown = in_order[page.skip : page.skip + page.top]
             assert client.held == {sort_key[-1]: kept.body for sort_key, kept in shown}
@@ -122,3 +134,77 @@ def test_a_client_always_holds_its_window(
     for step in steps:
         world.step(*step)
         world.check()
+
+
+class PrefixWorld(World):
+    """A world whose set holds only the first records, and finds more when few are left."""
+
+    def __init__(
+        self, order: Order, begin: list[tuple[int, object]], opened: list[Page], margin: int
+    ) -> None:
+        super().__init__(order, begin, opened)
+        self.margin = margin
+        self.refill()
+
+    def refill(self) -> None:
+        """Find the first records again."""
+        in_order = sorted(self.records.values(), key=lambda record: record[0])
+        self.prefix: SortedPrefix[Kept]
+        held = in_order[: max(page.end for page in self.clients) + self.margin]
+        self.set = self.prefix = SortedPrefix(held, len(in_order))
+        for page in self.clients:
+            self.set.open(page)
+
+    def step(self, number: int, kind: str, rank: object) -> None:
+        """Make one change, and tell the clients."""
+        if not self.prefix.reaches(self.prefix.end + 1):
+            self.refill()
+        super().step(number, kind, rank)
+        if kind == "stop":
+            self.prefix.cut(self.prefix.end + 1)
+
+    def apply(self, sow_key: bytes, now: tuple[SortKey, Kept] | None, *, matched: bool) -> Events:
+        """Apply a change to the set."""
+        return self.prefix.change(sow_key, now, lambda: matched)
+
+    @property
+    def matches(self) -> int:
+        """The number of records that match, as the set counts them."""
+        return self.prefix.matches
+
+    def check(self) -> None:
+        """Look at the pages only if they are within reach."""
+        if self.prefix.reaches(self.prefix.end):
+            super().check()
+
+
+@given(
+    orders,
+    st.lists(st.tuples(numbers, ranks), max_size=8),
+    pages,
+    st.lists(changes, max_size=25),
+    st.integers(1, 3),
+)
+def test_a_prefix_shows_what_all_records_do(
+    order: Order,
+    begin: list[tuple[int, object]],
+    opened: list[Page],
+    steps: list[tuple[int, str, object]],
+    margin: int,
+) -> None:
+    """A set of the first records means the same to its pages, and counts all that match."""
+    world = PrefixWorld(order, begin, opened, margin)
+    world.check()
+    for step in steps:
+        world.step(*step)
+        world.check()
+
+
+def test_the_last_record_behind_comes_back() -> None:
+    """Nothing is behind the bound then, so the record is held wherever it is."""
+    order = parse_order("/rank")
+    one, two = ((order.key({"rank": rank}, b"%d" % rank), Kept(b"%d" % rank)) for rank in (1, 2))
+    prefix = SortedPrefix([one], 2)
+    later = order.key({"rank": 9}, b"2"), two[1]
+    assert prefix.change(b"2", later, lambda: True) == {}
+    assert (len(prefix), prefix.matches, prefix.reaches(5)) == (2, 2, True)

@@ -15,6 +15,7 @@ from sowline.native import Core
 from sowline.runtime.native import native_core
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
+from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.session import Session
 from sowline_materializer.service import Materializer
 from sowline_query_service.context import ServiceContext
@@ -35,6 +36,10 @@ from tests.simulation.truth import Truth, hold
 
 if TYPE_CHECKING:
     from tests.simulation.network import PlayedSocket
+
+
+FEW = QueryLimits(page_margin=1)
+"""Pages hold so few records that they run short of them."""
 
 
 class Worker(Process):
@@ -118,7 +123,7 @@ class QueryService(Process):
         self.state = ServedTopics(topics, ring, native=self._native, shard=self.shard)
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
-        self.context = ServiceContext(self.state, self.dispatcher, self.kafka)
+        self.context = ServiceContext(self.state, self.dispatcher, self.kafka, FEW)
         reader = SnapshotReader(self._snapshots, self.state)  # type: ignore[arg-type]
         follower = TopicFollower(
             self.kafka,

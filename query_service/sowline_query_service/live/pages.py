@@ -1,6 +1,10 @@
 """Pages: windows on the sorted records of a topic, live."""
 
-from collections.abc import Iterator
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 import orjson
 
@@ -9,7 +13,8 @@ from sowline.language.expressions.order import SortKey
 from sowline.serving.cooperative import in_turns
 from sowline.serving.sorting import in_sorting_thread, sorted_in_turns
 from sowline.serving.window_memory import WindowMemory
-from sowline.subscriptions.engine.page import ENTRY_BYTES, SortedSet, deliveries
+from sowline.subscriptions.engine.page import ENTRY_BYTES, Event, Page, SortedSet, deliveries
+from sowline.subscriptions.engine.prefix import SortedPrefix
 from sowline.subscriptions.engine.shown import Due, ShownRecord, no_longer_shown
 from sowline.subscriptions.engine.subscription import PUBLISH, ChangeView, Delivery
 from sowline_query_service.index.rows import RowNumbers
@@ -25,6 +30,17 @@ async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[Show
     """Return a sorted set of these records; other tasks run in between."""
     in_order = await sorted_in_turns(keyed)
     return await in_sorting_thread(len(keyed), SortedSet, in_order)
+
+
+class Refills(Protocol):
+    """Finds the first records of a page's order."""
+
+    @property
+    def margin(self) -> int:
+        """The number of records to hold behind the last page, at first."""
+
+    def begun(self, count: int) -> AbstractAsyncContextManager[Query]:
+        """Wait for a turn, and return a query of the first `count` records, at the instant at which this returns."""
 
 
 class Paged(LiveWindow):
@@ -75,21 +91,41 @@ class Paged(LiveWindow):
 
 
 class PageWindow(Paged):
-    """A page of the records that match."""
+    """Pages of the records that match. It holds the first of them, and finds more by a query when few are left."""
+
+    _set: SortedPrefix[ShownRecord]
+
+    def __init__(
+        self, topic: TopicState, selection: Selection, memory: WindowMemory, refills: Refills
+    ) -> None:
+        super().__init__(topic, selection, memory)
+        self._refills = refills
+        self._margin = refills.margin
+        """The number of records to hold behind the last page."""
+        self._kept: Counter[int] = Counter()
+        """The numbers of records that are kept in reach, besides those of live pages."""
+        self._set = SortedPrefix()
+        self._loaded: SortedPrefix[ShownRecord] = SortedPrefix()
 
     @property
     def matches(self) -> int:
         """The number of records that match."""
-        return len(self._set)
+        return self._set.matches
+
+    def _drop(self) -> None:
+        self._set = self._loaded = SortedPrefix()
+
+    # the records that it holds
 
     async def _load(self, query: Query) -> None:
         keyed: list[tuple[SortKey, ShownRecord]] = []
-        async for topic_slice, indices in query.matches():
+        async for topic_slice, indices in query.found():
             for start in range(0, len(indices), CHECKED):
                 some = indices[start : start + CHECKED]
                 keyed += await in_turns(self._keyed(topic_slice, some), query.work)
-                self.bytes.note(len(keyed) * ENTRY_BYTES)
-        self._set = await sorted_set(keyed)
+                self.bytes.note(self.measure() + len(keyed) * ENTRY_BYTES)
+        in_order = await sorted_in_turns(keyed)
+        self._loaded = await in_sorting_thread(len(keyed), SortedPrefix, in_order, query.result.matches)
 
     def _keyed(self, topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[SortKey, ShownRecord]]:
         captured = topic_slice.captured
@@ -100,21 +136,98 @@ class PageWindow(Paged):
             shown = ShownRecord(body, int(captured.times[at]), partition, (era, offset, nth), known)
             yield self._key(key, body), shown
 
+    def _follow(self, changes: Iterable[tuple[int, ChangeView]]) -> None:
+        loaded, self._loaded = self._loaded, SortedPrefix()
+        for partition, seen in changes:
+            self._put(loaded, partition, seen)
+        # A page that has ended while the query waited for its turn was no longer reckoned with: what is held now may
+        # reach further.
+        if loaded.reaches(len(self._set)):
+            for viewer in self._viewers:
+                loaded.open(viewer.page)
+            self._set = loaded
+
+    def reaches(self, end: int) -> bool:
+        """Whether it holds the first `end` records, or all if they are fewer."""
+        return self._set.reaches(end)
+
+    @asynccontextmanager
+    async def reaching(self, end: int) -> AsyncIterator[None]:
+        """Wait until it holds the first `end` records; keep them within the block. Raise the error of the window."""
+        self._kept[end] += 1
+        try:
+            while not self._set.reaches(end):
+                self._refill()
+                assert self.filling is not None
+                await asyncio.shield(self.filling)
+                if self.failed is not None:
+                    raise self.failed
+            yield
+        finally:
+            self._kept -= Counter({end: 1})
+
+    @property
+    def _wanted(self) -> int:
+        """The number of records that must be in reach."""
+        return max(self._set.end, *self._kept, 0)
+
+    def settle(self) -> int:
+        """After a batch of changes, drop records that are far behind the last page, or begin to look for more."""
+        if self._is_filled and self.failed is None:
+            if len(self._set) > self._wanted + 2 * self._margin:
+                self._set.cut(self._wanted + self._margin)
+            elif not self._set.reaches(self._wanted + self._margin // 4):
+                self._run_short()
+        return super().settle()
+
+    def _run_short(self) -> None:
+        """Look for more records, and for twice as many behind the last page."""
+        # Records that leave from the front, like the oldest of a queue, use up any margin. Each query looks at all
+        # that match. Because the margin doubles, all records of a queue are looked at a few times, not once a record.
+        if self.filling is None or self.filling.done():
+            self._margin *= 2
+            self._refill()
+
+    def _refill(self) -> None:
+        """Look for the first records, unless that is being done. Pages stay live meanwhile, as long as it reaches."""
+        if self.filling is None or self.filling.done():
+            self.filling = asyncio.get_running_loop().create_task(self._fill_again())
+
+    async def _fill_again(self) -> None:
+        with self._failing():
+            async with self._refills.begun(self._wanted + self._margin) as query:
+                self._pending = []
+                await self.fill(query)
+
+    # its changes
+
     def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
-        change = seen.change
-        if seen.now is not None and seen.matches_now(self._filter):
-            assert change.body is not None
-            shown = ShownRecord(change.body, change.time, partition, change.position, change.known)
-            events = self._set.put(self._order.key(seen.now, change.sow_key), shown)
-        else:
-            events = self._set.remove(change.sow_key)
+        if self._viewers and not self._set.reaches(self._set.end + 1):
+            # If the change takes a record away, the one that moves up into the page is not known. The client holds
+            # the page before the change, and is sent the difference when more records are found
+            # (test_a_page_that_runs_short_goes_on).
+            for viewer in [one for one in self._viewers if not self._set.reaches(one.page.end + 1)]:
+                self.fall_behind(viewer, self.topic.positions | {partition: seen.after})
+            self._run_short()
+        events = self._put(self._set, partition, seen)
         if not events:
             return []
         return [
-            (viewer, deliveries(events[viewer.page], change, viewer.oof))
+            (viewer, deliveries(events[viewer.page], seen.change, viewer.oof))
             for viewer in self._viewers
             if viewer.page in events
         ]
+
+    def _put(
+        self, records: SortedPrefix[ShownRecord], partition: int, seen: ChangeView
+    ) -> dict[Page, list[Event[ShownRecord]]]:
+        """Apply a change to the records; return what it means to the pages that are open."""
+        change, now = seen.change, None
+        if seen.now is not None and seen.matches_now(self._filter):
+            assert change.body is not None
+            shown = ShownRecord(change.body, change.time, partition, change.position, change.known)
+            now = self._order.key(seen.now, change.sow_key), shown
+        return records.change(change.sow_key, now, lambda: seen.matched_before(self._filter))
 
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
         return self._shown_if(viewer, {key: self._before(change) for key, change in undone.items()})

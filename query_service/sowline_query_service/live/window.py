@@ -8,6 +8,8 @@ to compute that window, and sends the difference.
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import structlog
 
@@ -164,6 +166,8 @@ class LiveWindow(ABC):
         """Held by a subscription that undoes changes. One at a time, because that takes memory and time."""
         self._filter = selection.filter
         self._pending: list[tuple[int, ChangeView]] | None = []
+        """The changes since the instant of the query that fills it; None if none does."""
+        self._is_filled = False
         self._viewers: dict[Viewer, None] = {}
         self._behind: dict[Viewer, None] = {}
         """The viewers that are not live any more, or not yet, and hold a window of their own."""
@@ -177,20 +181,40 @@ class LiveWindow(ABC):
 
     async def fill(self, query: Query) -> None:
         """Add the records that matched at the query's instant, then the changes since; set `failed` on an error."""
-        try:
-            self.bytes.note(0)
-            await self._load(query)
-            for partition, seen in self._pending or ():
-                self._take(partition, seen)
+        with self._failing():
             self.bytes.note(self.measure())
+            await self._load(query)
+            self._follow(self._pending or ())
+            self.bytes.note(self.measure())
+        # Nothing is awaited between the last pending change and this line. A change that came in between would stay
+        # in the list and never be applied.
+        self._pending = None
+        self._is_filled = True
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Fail with the error that ends the block."""
+        try:
+            yield
         except SowlineError as error:
             self._fail(error)
         except Exception as error:
             log.exception("filling a view failed", topic=self.topic.definition.name)
             self._fail(unforeseen("the view could not be filled", error))
-        # Nothing is awaited between the last pending change and this line. A change that came in between would stay
-        # in the list and never be applied.
-        self._pending = None
+
+    def _follow(self, changes: Iterable[tuple[int, ChangeView]]) -> None:
+        """Apply the changes since the query to what was loaded; nobody sees it yet."""
+        for partition, seen in changes:
+            self._take(partition, seen)
+
+    @asynccontextmanager
+    async def reaching(self, end: int) -> AsyncIterator[None]:
+        """Wait until the window has the first `end` records of its order; keep them in reach within the block."""
+        yield
+
+    def reaches(self, end: int) -> bool:
+        """Whether the window has the first `end` records of its order, or all if they are fewer."""
+        return True
 
     def _recount(self) -> None:
         """Count the memory of the window after changes; end what has become too large."""
@@ -228,8 +252,7 @@ class LiveWindow(ABC):
             # The window is being filled from a query of an earlier instant. `query at 5, change K@6, fill with K@5`:
             # applied now, K@6 would be replaced by the older K@5. It waits until the fill is complete.
             self._pending.append((partition, seen))
-            return 0
-        if self.failed is not None:
+        if self.failed is not None or not self._is_filled:
             return 0
         try:
             due = self._take(partition, seen)
@@ -279,19 +302,19 @@ class LiveWindow(ABC):
 
         For other viewers send the conflated messages that are too large to keep; return their number.
         """
-        if self._pending is None and self.failed is None:
+        if self._is_filled and self.failed is None:
             self._recount()
         for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
-            self.fall_behind(viewer)
+            self.fall_behind(viewer, self.topic.positions)
         return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
 
-    def fall_behind(self, viewer: Viewer) -> None:
-        """End live delivery to a viewer; it holds the current window."""
+    def fall_behind(self, viewer: Viewer, positions: Positions) -> None:
+        """End live delivery to a viewer; it holds the current window, which is that at these positions."""
         self._stop(viewer)
         self._behind[viewer] = None
         # The client has, or will get, every message up to here. Its next messages are the difference from this
         # window, so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
-        viewer.hold(self.shown_to(viewer), self.topic.positions)
+        viewer.hold(self.shown_to(viewer), positions)
 
     def _stop(self, viewer: Viewer) -> None:
         """End live delivery to a viewer, after what was held back."""

@@ -144,7 +144,7 @@ class Query:
 
         Raise `result too large` or `query too long` if a limit is exceeded.
         """
-        async for topic_slice, indices in self._ordered() if self._selection.is_ordered else self.matches():
+        async for topic_slice, indices in self.found():
             for portion, bodies in _portions(topic_slice, indices):
                 began = time.monotonic()
                 ordering = self._ordering(topic_slice, portion, bodies) if self._is_merged else None
@@ -172,6 +172,11 @@ class Query:
         for topic_slice in self.topic_slices:
             async for indices in self.matches_in(topic_slice):
                 yield topic_slice, indices
+
+    async def found(self) -> AsyncIterator[tuple[TopicSlice, RowNumbers]]:
+        """Yield the requested records as indices in their topic slices, in the requested order if there is one."""
+        async for topic_slice, indices in self._ordered() if self._selection.is_ordered else self.matches():
+            yield topic_slice, indices
 
     async def _ordered(self) -> AsyncIterator[tuple[TopicSlice, RowNumbers]]:
         await self._settle()

@@ -1,7 +1,8 @@
 """The live windows that one subscription keeps open: its own, and, for a while, that of the replaced subscription."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.window_memory import WindowHolder
@@ -15,6 +16,40 @@ from sowline_query_service.query.freshness import take_when_fresh
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.topic_state import TopicState
+
+
+class PageRefills:
+    """Finds the first records that a page's selection matches, in their order."""
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        topic: TopicState,
+        selection: Selection,
+        new_slot: Callable[[], QuerySlot],
+    ) -> None:
+        self._context = context
+        self._topic = topic
+        self._selection = selection
+        self._new_slot = new_slot
+        self.margin = context.limits.page_margin
+
+    def query(self, count: int) -> Query:
+        """Return a query of the first `count` records."""
+        selection = Selection(self._selection.filter, order=self._selection.order, top_n=count)
+        return Query([self._topic], selection, self._context.limits)
+
+    @asynccontextmanager
+    async def begun(self, count: int) -> AsyncIterator[Query]:
+        """Wait for a turn, and return a query of the first `count` records, at the instant at which this returns."""
+        slot = self._new_slot()
+        try:
+            await slot.take()
+            query = self.query(count)
+            await query.begin()
+            yield query
+        finally:
+            slot.free()
 
 
 class OpenWindows:
@@ -96,10 +131,12 @@ class OpenWindows:
         dispatcher, topic = self._context.dispatcher, self._topic
         if (window := dispatcher.window(topic.definition.name, self._name)) is not None:
             return window
-        query, slot = (
-            Query([topic], Selection(self._selection.filter), self._context.limits),
-            self._new_slot(),
-        )
+        refills = PageRefills(self._context, topic, self._selection, self._new_slot)
+        if self._selection.options.projection:
+            query = Query([topic], Selection(self._selection.filter), self._context.limits)
+        else:
+            query = refills.query((self._selection.end or 0) + refills.margin)
+        slot = self._new_slot()
         try:
             await take_when_fresh(slot, self._context.state, [topic], self._request)
             await query.begin()
@@ -108,7 +145,7 @@ class OpenWindows:
             if (window := dispatcher.window(topic.definition.name, self._name)) is not None:
                 slot.free()
                 return window
-            made = self._new_window()
+            made = self._new_window(refills)
         except BaseException:
             slot.free()
             raise
@@ -118,8 +155,8 @@ class OpenWindows:
         made.filling.add_done_callback(lambda done: slot.free())
         return made
 
-    def _new_window(self) -> LiveWindow:
+    def _new_window(self, refills: PageRefills) -> LiveWindow:
         if not self._selection.options.projection:
-            return PageWindow(self._topic, self._selection, self._context.views)
+            return PageWindow(self._topic, self._selection, self._context.views, refills)
         kind = GroupPageWindow if self._is_page else GroupWindow
         return kind(self._topic, self._selection, self._context.views, self._context.limits.groups_max)

@@ -70,14 +70,21 @@ class WindowStart:
         """Let the viewer hold the window as it was before the changes since the positions."""
         await asyncio.sleep(0)
         limits, kafka = self._context.limits, self._context.kafka
-        [changes] = await changes_since(kafka, [(self._topic, positions)], limits.undo_max)
-        # Nothing is awaited from here to the end. The changes are complete up to this instant, and undoing them in a
-        # window that has moved on would give a window that never existed.
-        window.check(viewer)
-        if changes and not window.can_go_back:
-            number, change = changes[0]
-            raise BookmarkExpired(self._topic, number, change.after)
-        window.hold(viewer, positions, changes)
+        more = 0
+        while True:
+            async with window.reaching(viewer.page.end + more):
+                [changes] = await changes_since(kafka, [(self._topic, positions)], limits.undo_max)
+                # Nothing is awaited from here to the end. The changes are complete up to this instant, and undoing
+                # them in a window that has moved on would give a window that never existed.
+                window.check(viewer)
+                if changes and not window.can_go_back:
+                    number, change = changes[0]
+                    raise BookmarkExpired(self._topic, number, change.after)
+                # Each record that changed may have been behind the page then, and another in its stead.
+                if window.reaches(viewer.page.end + len(changes)):
+                    window.hold(viewer, positions, changes)
+                    return
+            more = 2 * len(changes)
 
     async def _begun_query(self) -> Query | GroupedQuery | None:
         """Return the query of the requested time, once its turn has come; None if no time was requested."""

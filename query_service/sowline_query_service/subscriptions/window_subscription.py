@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import AbstractAsyncContextManager
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
@@ -132,7 +133,7 @@ class WindowSubscription(LedSubscription):
         # one difference (test_pages_and_groups_pause).
         window, viewer = self.windows.window, self.viewer
         if window is not None and viewer in window:
-            window.fall_behind(viewer)
+            window.fall_behind(viewer, self.topic.positions)
 
     def quiet_position(self) -> PositionsByLog | None:
         """Return the client's positions if it should get a progress message now; None if not."""
@@ -204,8 +205,15 @@ class WindowSubscription(LedSubscription):
         """Send what it begins with when no other group is being sent, and be live from then on."""
         # The group is computed after the wait, and the viewer is live from the same instant. If it were computed
         # before, changes during the wait would be neither in the group nor sent live.
-        async with self._outbox.group():
+        async with self._outbox.group(), self._reaching(window):
+            window.check(self.viewer)
             self._begin(window)
+
+    def _reaching(self, window: LiveWindow) -> AbstractAsyncContextManager[None]:
+        """Wait until the window has the records of the page, and keep them within the block."""
+        # Finding them may take a turn. Those who wait with one would wait for each other.
+        self._slot.free()
+        return window.reaching(self.viewer.page.end)
 
     async def _stay_live(self, window: LiveWindow) -> None:
         """Send the difference whenever the client was too slow for live messages."""
@@ -217,7 +225,13 @@ class WindowSubscription(LedSubscription):
             await together([self._catch_up_in_turn(window), self.viewer.wait_live()])
 
     async def _catch_up_in_turn(self, window: LiveWindow) -> None:
-        await self._gate.wait()
+        while True:
+            await self._gate.wait()
+            if window.reaches(self.viewer.page.end):
+                break
+            # The gate may be shut meanwhile.
+            async with window.reaching(self.viewer.page.end):
+                pass
         window.check(self.viewer)
         self._catch_up(window)
 
@@ -245,7 +259,7 @@ class WindowSubscription(LedSubscription):
         window.add(self.viewer)
         # Paused while the group waited: the client holds the group, and gets the difference after `resume`.
         if self.machine.is_paused:
-            window.fall_behind(self.viewer)
+            window.fall_behind(self.viewer, positions)
 
     def _send_leaving(self, window: LiveWindow) -> set[bytes]:
         """Send which records leave the client's window; return those that it lacks."""
@@ -308,11 +322,12 @@ class WindowSubscription(LedSubscription):
             await send_group(self._outbox, self.request, query)
             self.note_sent(query.result)
         self.tell(ServiceSignal.COUNTED, Result())
-        window.check(self.viewer)
-        # Paused: `_stay_live` sends the difference after `resume`
-        # (test_a_page_that_comes_back_says_when_that_is_completed).
-        if not self.machine.is_paused:
-            self._catch_up(window)
+        async with self._reaching(window):
+            window.check(self.viewer)
+            # Paused: `_stay_live` sends the difference after `resume`
+            # (test_a_page_that_comes_back_says_when_that_is_completed).
+            if not self.machine.is_paused:
+                self._catch_up(window)
         return True
 
     def _catch_up(self, window: LiveWindow) -> None:

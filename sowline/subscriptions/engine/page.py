@@ -35,6 +35,11 @@ class Page:
     skip: int
     top: int
 
+    @property
+    def end(self) -> int:
+        """The number of records up to the end of the page; 0 for a page that shows none."""
+        return self.skip + self.top if self.top else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Left(Generic[Held]):
@@ -84,6 +89,8 @@ class SortedSet(Generic[Held]):
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
         self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
         self._pages: Counter[Page] = Counter()
+        self.end = 0
+        """The number of records up to the end of the last open page."""
         self._values_bytes = sum(map(sort_key_bytes, self._keys))
         """The memory of the values in the sort keys; a sum, because it is asked for after each batch of changes."""
 
@@ -109,6 +116,7 @@ class SortedSet(Generic[Held]):
         """Open a page, or count one more user of an open one; return its records by SOW key, in order."""
         assert page.skip >= 0 <= page.top, page
         self._pages[page] += 1
+        self.end = max(self.end, page.end)
         return self.between(page.skip, page.skip + page.top)
 
     def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
@@ -123,6 +131,7 @@ class SortedSet(Generic[Held]):
         self._pages[page] -= 1
         if not self._pages[page]:
             del self._pages[page]
+            self.end = max((open.end for open in self._pages), default=0)
 
     def put(self, sort_key: SortKey, held: Held) -> dict[Page, list[Event[Held]]]:
         """Insert a record, or move it to where its new sort key belongs.

@@ -13,9 +13,9 @@ from sowline.changes.change import Change
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from sowline.serving.result import QueryLimits
+from sowline.serving.sorting import sorted_in_turns
 from sowline.subscriptions.engine.page import SortedSet
 from sowline.subscriptions.engine.subscription import ChangeView
-from sowline_query_service.live.pages import sorted_set
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 PAGE = {"order_by": "/n", "top_n": 2, "skip_n": 1}
@@ -260,12 +260,12 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         await go_on.wait()
         if during == "loading":
             raise ZeroDivisionError("mine")
-        return await sorted_set(keyed)
+        return await sorted_in_turns(keyed)
 
     def broken(*_: object) -> object:
         raise ZeroDivisionError("mine")
 
-    monkeypatch.setattr("sowline_query_service.live.pages.sorted_set", slow)
+    monkeypatch.setattr("sowline_query_service.live.pages.sorted_in_turns", slow)
     if during != "loading":
         monkeypatch.setattr(SortedSet, "put", broken)
     clients = [server.connect(), server.connect()]

@@ -7,6 +7,7 @@ import pytest
 
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.query_slots import QuerySlots
+from sowline.serving.result import QueryLimits
 from sowline.serving.window_memory import WindowLimits, WindowMemory
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.window import LiveWindow
@@ -19,8 +20,8 @@ KIB = 1 << 10
 
 
 def server_of(records: int = RECORDS, **limits: int) -> Server:
-    """Return a server with records and limits of the memory of views."""
-    server = Server().loaded()
+    """Return a server with records and limits of the memory of views; its pages hold all records."""
+    server = Server(limits=QueryLimits(page_margin=10_000)).loaded()
     for number in range(records):
         server.put(
             {"id": number, "a": number % 7, "name": f"name {number * 7919 % records}", "p": number * 1.5}
