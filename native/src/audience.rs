@@ -91,6 +91,14 @@ impl Audience {
         &self.connections[at]
     }
 
+    /// Return whether a subscriber of a filter wants to know whether the record before a change matched.
+    pub fn looks_back(&self, filter: usize) -> bool {
+        let subscribers = self.filters.subscribers(filter);
+        subscribers
+            .iter()
+            .any(|&at| self.subscribers[at].looks_back())
+    }
+
     /// Return more than the highest number of a subscriber, of a connection, and of a filter.
     pub fn sizes(&self) -> (usize, usize, usize) {
         (

@@ -75,11 +75,14 @@ impl DeliveryPlan {
     }
 
     /// Make the messages of changes from `start` on, up to the first that is left to Python.
+    ///
+    /// `hold` says which filters match the record after the change with an index, or before it.
     fn deliver(
         &mut self,
         partition: i64,
         changes: &Bound<'_, PyList>,
         start: usize,
+        hold: &Bound<'_, PyAny>,
     ) -> PyResult<Delivered> {
         let mut batch = Batch {
             plan: Plan {
@@ -90,6 +93,7 @@ impl DeliveryPlan {
             },
             marks: &mut self.marks,
             partition,
+            hold,
             reader: self.audience.filters.reader(),
             found: Found::default(),
             parts: Vec::new(),
@@ -97,7 +101,7 @@ impl DeliveryPlan {
         };
         batch.marks.begin_batch(&self.audience);
         let mut at = start;
-        while at < changes.len() && batch.deliver(&changes.get_item(at)?)?.is_some() {
+        while at < changes.len() && batch.deliver(at, &changes.get_item(at)?)?.is_some() {
             at += 1;
         }
         Ok((at, batch.parts, batch.reached))
@@ -155,6 +159,7 @@ struct Batch<'a> {
     plan: Plan<'a>,
     marks: &'a mut Marks,
     partition: i64,
+    hold: &'a Bound<'a, PyAny>,
     reader: Layout<'a>,
     found: Found,
     parts: Vec<Part>,
@@ -163,7 +168,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     /// Make the messages of a change; None if it is left to Python, and then nothing of it was made.
-    fn deliver(&mut self, change: &Bound<'_, PyAny>) -> PyResult<Option<()>> {
+    fn deliver(&mut self, at: usize, change: &Bound<'_, PyAny>) -> PyResult<Option<()>> {
         let py = change.py();
         self.marks.change += 1;
         let body: Option<Bound<'_, PyBytes>> = change.getattr(intern!(py, "body"))?.extract()?;
@@ -182,7 +187,10 @@ impl Batch<'_> {
         {
             return Ok(None);
         }
-        if self.find_due(&bodies).is_none() || self.find_outgoing(&bodies).is_none() {
+        if self.find_matching(at, &bodies)?.is_none()
+            || self.find_due(&bodies).is_none()
+            || self.find_outgoing(&bodies).is_none()
+        {
             return Ok(None);
         }
         if self.found.outgoing.is_empty() {
@@ -223,6 +231,43 @@ impl Batch<'_> {
         Ok(Some(()))
     }
 
+    /// Find the filters that match the record after a change and the one before it; None if only Python can.
+    fn find_matching(&mut self, at: usize, bodies: &Bodies<'_>) -> PyResult<Option<()>> {
+        let Found { now, before, .. } = &mut self.found;
+        let audience = self.plan.audience;
+        let filters = &audience.filters;
+        now.clear();
+        before.clear();
+        let is_known = |found: &mut Vec<usize>, body: Option<&[u8]>, reader: &mut Layout<'_>| {
+            body.is_none_or(|body| filters.matching(reader, body, found).is_some())
+        };
+        let looked_back = bodies.before.filter(|_| audience.looking_back > 0);
+        if !is_known(now, bodies.now, &mut self.reader)
+            || !is_known(before, looked_back, &mut self.reader)
+        {
+            return Ok(None);
+        }
+        for (found, is_now) in [(now, true), (before, false)] {
+            // Evaluating a filter costs as much as several messages.
+            let is_asked = |filter: usize| is_now || audience.looks_back(filter);
+            let rests: Vec<_> = found
+                .iter()
+                .filter(|&&filter| is_asked(filter))
+                .filter_map(|&filter| filters.rest(filter))
+                .collect();
+            let hold: Vec<bool> = match rests.is_empty() {
+                true => Vec::new(),
+                false => self.hold.call1((at, rests, is_now))?.extract()?,
+            };
+            let mut hold = hold.into_iter();
+            found.retain(|&filter| match filters.rest(filter) {
+                None => true,
+                Some(_) => is_asked(filter) && hold.next().unwrap_or(false),
+            });
+        }
+        Ok(Some(()))
+    }
+
     /// Find the subscribers that the change concerns, in the order of adding; None if only Python can.
     fn find_due(&mut self, bodies: &Bodies<'_>) -> Option<()> {
         let Found {
@@ -230,14 +275,6 @@ impl Batch<'_> {
         } = &mut self.found;
         let (audience, marks) = (self.plan.audience, &mut *self.marks);
         due.clear();
-        now.clear();
-        before.clear();
-        if let Some(body) = bodies.now {
-            audience.filters.matching(&mut self.reader, body, now)?;
-        }
-        if let Some(body) = bodies.before.filter(|_| audience.looking_back > 0) {
-            audience.filters.matching(&mut self.reader, body, before)?;
-        }
         for &filter in &*before {
             marks.matched_before[filter] = marks.change;
         }

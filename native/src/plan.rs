@@ -1,7 +1,8 @@
-//! An index of filters: `sowline.subscriptions.engine.matching.index`, for filters that demand only equalities and
-//! ranges of numbers.
+//! An index of filters: `sowline.subscriptions.engine.matching.index`, by their equalities and ranges of numbers.
 
 use std::collections::HashMap;
+
+use pyo3::prelude::*;
 
 use crate::demand::{Found, Key, Number, spelled};
 use crate::json::{Kind, Value, member_value};
@@ -23,9 +24,11 @@ struct Range {
     high: f64,
 }
 
-/// A filter: all of its demands are met where it is TRUE.
+/// A filter: where it is TRUE, all of its demands are met.
 struct Filter {
     text: String,
+    /// The filter as Python evaluates it; None if it demands nothing else.
+    rest: Option<Py<PyAny>>,
     equalities: Vec<Equality>,
     ranges: Vec<Range>,
     home: Home,
@@ -116,8 +119,12 @@ pub struct Filters {
     names: Numbers,
 }
 
-/// A filter's demands as Python names them: paths and keys, and paths, lows and highs.
-pub type Demands = (Vec<(Vec<String>, Vec<Key>)>, Vec<(Vec<String>, f64, f64)>);
+/// A filter's demands as Python names them: paths and keys; paths, lows and highs; the filter if it demands more.
+pub type Demands = (
+    Vec<(Vec<String>, Vec<Key>)>,
+    Vec<(Vec<String>, f64, f64)>,
+    Option<Py<PyAny>>,
+);
 
 impl Filters {
     /// Return more than the highest number of a filter.
@@ -134,12 +141,17 @@ impl Filters {
         self.filters[filter].subscribers.push(subscriber);
     }
 
+    /// Return the filter that Python evaluates for the records that are found; None if they match.
+    pub fn rest(&self, filter: usize) -> Option<&Py<PyAny>> {
+        self.filters[filter].rest.as_ref()
+    }
+
     /// Return the number of a filter, which is added if it is new; None if it demands too many paths.
     pub fn enter(&mut self, text: &str, demands: Demands) -> Option<usize> {
         if let Some(&known) = self.by_text.get(text) {
             return Some(known);
         }
-        let (equalities, ranges) = demands;
+        let (equalities, ranges, rest) = demands;
         let paths = equalities.len() + ranges.len();
         if self.places.iter().count() + paths > PATHS_MAX {
             return None;
@@ -162,6 +174,7 @@ impl Filters {
         let home = self.settle(self.filters.next(), &equalities, &ranges);
         let filter = Filter {
             text: text.to_owned(),
+            rest,
             equalities,
             ranges,
             home,
@@ -270,7 +283,7 @@ impl Filters {
         Layout::new(&self.names)
     }
 
-    /// Find the filters that match a record, each once; None if only Python can.
+    /// Find the filters whose equalities and ranges a record meets, each once; None if only Python can.
     pub fn matching(
         &self,
         reader: &mut Layout<'_>,

@@ -28,6 +28,7 @@ from tests.property.test_native_columns import PATHS, check_bodies, is_read
 from tests.property.test_native_deliver import (
     CONFLATED,
     ODD_FILTERS,
+    PYTHONS_FILTERS,
     TOPIC,
     USUAL_FILTERS,
     USUAL_FORMS,
@@ -228,7 +229,7 @@ def deliveries(seed: int) -> Counter[str]:
     live: LiveSubscriptions[Item] = LiveSubscriptions()
     for _ in range(chance.randrange(1, 8)):
         form = chance.choice(USUAL_FORMS)
-        filter = compile_filter(chance.choice(USUAL_FILTERS + ODD_FILTERS))
+        filter = compile_filter(chance.choice(USUAL_FILTERS + ODD_FILTERS + PYTHONS_FILTERS))
         item = Item(
             Subscription(filter, chance.random() < 0.5, form.delta),
             MessageTerms.of(chance.choice("cde"), chance.choice("st"), form, shares=False),

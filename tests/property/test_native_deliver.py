@@ -42,7 +42,24 @@ ODD_FILTERS = [
     *("/b < 2", "/a = 'é'", "/a = 9007199254740993", "/a BETWEEN 1 AND 2", "/a = 100000000000000000000"),
     *("/a = TRUE", "/a = NULL", "/a = 1 AND /a = 2", "1 = 1", "/b = 1 AND /a IN ('x')", "/a = 0.5"),
 ]
-UNKNOWN_FILTERS = ["/a LIKE 'x'", "/a = 1 OR /b = 2", "/a[0] = 1", "NOT /a = 1", "/a = /b", "/b != 1"]
+PYTHONS_FILTERS = [
+    *(
+        "/a LIKE 'x'",
+        "/a = 1 OR /b = 2",
+        "/a[0] = 1",
+        "NOT /a = 1",
+        "/a = /b",
+        "/b != 1",
+        "/a = 1 AND /b != 2",
+    ),
+    *(
+        "/a >= 1 AND /b LIKE 'x'",
+        "/a[0] = 1 AND /b = 2",
+        "/a IS NULL",
+        "SOW_KEY() = '1'",
+        "/a = 1 AND /b[0] > 1",
+    ),
+]
 USUAL_FORMS = [
     Form(),
     Form(delta=True),
@@ -87,7 +104,7 @@ def items(draw: st.DrawFn) -> Item:
     )
     form = draw(mostly(USUAL_FORMS, [None])) or draw(odd_form)
     connection = draw(st.sampled_from("cdefg"))
-    filters = draw(mostly([USUAL_FILTERS, ODD_FILTERS], [UNKNOWN_FILTERS, USUAL_FILTERS]))
+    filters = draw(mostly([USUAL_FILTERS, ODD_FILTERS], [PYTHONS_FILTERS, USUAL_FILTERS]))
     return Item(
         Subscription(compile_filter(draw(st.sampled_from(filters))), oof, form.delta, no_redundant),
         MessageTerms.of(
@@ -166,9 +183,10 @@ def by_plan(plan: DeliveryPlan[Item], given: list[Change], topic: Any) -> tuple[
     """Return the same, as a query service does it, with the native core."""
     sent: Sent = {}
     everybody: set[Item] = set()
+    seen = [ChangeView(change) for change in given]
 
     def natively(start: int) -> int:
-        end, parts, reached = plan.deliver(3, given, start)
+        end, parts, reached = plan.deliver(3, given, start, seen.__getitem__)
         everybody.update(reached)
         for connection, messages, sids in parts:
             sent.setdefault(connection, []).extend(zip(messages, sids, strict=True))

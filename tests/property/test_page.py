@@ -208,3 +208,13 @@ def test_the_last_record_behind_comes_back() -> None:
     later = order.key({"rank": 9}, b"2"), two[1]
     assert prefix.change(b"2", later, lambda: True) == {}
     assert (len(prefix), prefix.matches, prefix.reaches(5)) == (2, 2, True)
+
+
+def test_a_prefix_of_texts_that_fall() -> None:
+    """A record that comes is compared with the bound."""
+    order = parse_order("/rank DESC")
+    made = {rank: (order.key({"rank": rank}, rank.encode()), Kept(rank.encode())) for rank in "abcd"}
+    prefix = SortedPrefix([made["d"], made["b"]], 4)
+    prefix.change(b"c", made["c"], lambda: False)
+    prefix.change(b"a", made["a"], lambda: True)
+    assert (len(prefix), prefix.matches) == (3, 5)

@@ -149,7 +149,7 @@ class Dispatcher:
 
     def _put_natively(self, batch: _Batch, plan: DeliveryPlan[LiveSubscription], start: int) -> int:
         """Send what the native core makes of changes from `start` on; return the first that is left to Python."""
-        end, parts, reached = plan.deliver(batch.partition, batch.changes, start)
+        end, parts, reached = plan.deliver(batch.partition, batch.changes, start, batch.seen)
         for outbox, messages, names in parts:
             outbox.put_all_behind(messages, names)
             self.messages_sent += len(messages)

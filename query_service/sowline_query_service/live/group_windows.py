@@ -44,8 +44,9 @@ class GroupWindow(LiveWindow):
         """The number of records in the groups."""
         return self._groups.members
 
-    def measure(self) -> int:
-        """Return the estimated memory of the groups, in bytes."""
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory of the groups, in bytes."""
         return self._groups.measure()
 
     def _note_groups(self) -> None:
@@ -147,8 +148,9 @@ class GroupPageWindow(Paged, GroupWindow):
         """
         return not self._groups.tells_latest
 
-    def measure(self) -> int:
-        """Return the estimated memory of the groups and of the sorted set, in bytes."""
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory of the groups and of the sorted set, in bytes."""
         return self._groups.measure() + self._set.nbytes
 
     def _drop(self) -> None:

@@ -51,8 +51,9 @@ class Paged(LiveWindow):
         self._order = selection.order
         self._set: SortedSet[ShownRecord] = SortedSet()
 
-    def measure(self) -> int:
-        """Return the estimated memory of the sorted set, in bytes."""
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory of the sorted set, in bytes."""
         return self._set.nbytes
 
     def _drop(self) -> None:
@@ -123,7 +124,7 @@ class PageWindow(Paged):
             for start in range(0, len(indices), CHECKED):
                 some = indices[start : start + CHECKED]
                 keyed += await in_turns(self._keyed(topic_slice, some), query.work)
-                self.bytes.note(self.measure() + len(keyed) * ENTRY_BYTES)
+                self.bytes.note(self.nbytes + len(keyed) * ENTRY_BYTES)
         in_order = await sorted_in_turns(keyed)
         self._loaded = await in_sorting_thread(len(keyed), SortedPrefix, in_order, query.result.matches)
 

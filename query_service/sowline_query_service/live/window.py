@@ -8,7 +8,7 @@ to compute that window, and sends the difference.
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 import structlog
@@ -182,10 +182,10 @@ class LiveWindow(ABC):
     async def fill(self, query: Query) -> None:
         """Add the records that matched at the query's instant, then the changes since; set `failed` on an error."""
         with self._failing():
-            self.bytes.note(self.measure())
+            self.bytes.note(self.nbytes)
             await self._load(query)
             self._follow(self._pending or ())
-            self.bytes.note(self.measure())
+            self.bytes.note(self.nbytes)
         # Nothing is awaited between the last pending change and this line. A change that came in between would stay
         # in the list and never be applied.
         self._pending = None
@@ -219,7 +219,7 @@ class LiveWindow(ABC):
     def _recount(self) -> None:
         """Count the memory of the window after changes; end what has become too large."""
         try:
-            has_grown = self.bytes.note(self.measure())
+            has_grown = self.bytes.note(self.nbytes)
         except SowlineError as error:
             self._fail(error)
             return
@@ -308,13 +308,25 @@ class LiveWindow(ABC):
             self.fall_behind(viewer, self.topic.positions)
         return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
 
-    def fall_behind(self, viewer: Viewer, positions: Positions) -> None:
-        """End live delivery to a viewer; it holds the current window, which is that at these positions."""
-        self._stop(viewer)
+    def fall_behind(
+        self, viewer: Viewer, positions: Positions, changes: Sequence[tuple[int, Change]] = ()
+    ) -> None:
+        """End live delivery to a viewer; it holds the window as it was before these changes.
+
+        They are all changes since `positions`. Raise `too many groups` if there were more groups at that time than
+        the limit.
+        """
+        if viewer in self._viewers:
+            self._stop(viewer)
         self._behind[viewer] = None
+        # The first change of a record has the body that it had at `positions`; later ones have bodies in between.
+        undone: dict[bytes, Change] = {}
+        for _, change in changes:
+            undone.setdefault(change.sow_key, change)
         # The client has, or will get, every message up to here. Its next messages are the difference from this
         # window, so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
-        viewer.hold(self.shown_to(viewer), positions)
+        shown = self._shown_before(viewer, undone) if undone else self.shown_to(viewer)
+        viewer.hold(shown, positions)
 
     def _stop(self, viewer: Viewer) -> None:
         """End live delivery to a viewer, after what was held back."""
@@ -333,18 +345,6 @@ class LiveWindow(ABC):
             due = [(key, as_held(delivery)) for key, delivery in due]
         self._send(viewer, due, before, now, None)
         self.add(viewer)
-
-    def hold(self, viewer: Viewer, positions: Positions, changes: list[tuple[int, Change]]) -> None:
-        """Let a viewer hold the window as it was before these changes, which are all changes since `positions`.
-
-        Raise `too many groups` if there were more groups at that time than the limit.
-        """
-        # The first change of a record has the body that it had at `positions`; later ones have bodies in between.
-        undone: dict[bytes, Change] = {}
-        for _, change in changes:
-            undone.setdefault(change.sow_key, change)
-        self._behind[viewer] = None
-        viewer.hold(self._shown_before(viewer, undone), positions)
 
     def _fail(self, error: SowlineError) -> None:
         """End the window, and all its viewers at once: nobody needs its content any more."""
@@ -394,9 +394,10 @@ class LiveWindow(ABC):
         """Whether undoing changes restores the window before them."""
         return True
 
+    @property
     @abstractmethod
-    def measure(self) -> int:
-        """Return the estimated memory of the window, in bytes."""
+    def nbytes(self) -> int:
+        """The estimated memory of the window, in bytes."""
 
     @abstractmethod
     def _drop(self) -> None:

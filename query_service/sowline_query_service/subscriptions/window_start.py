@@ -82,7 +82,7 @@ class WindowStart:
                     raise BookmarkExpired(self._topic, number, change.after)
                 # Each record that changed may have been behind the page then, and another in its stead.
                 if window.reaches(viewer.page.end + len(changes)):
-                    window.hold(viewer, positions, changes)
+                    window.fall_behind(viewer, positions, changes)
                     return
             more = 2 * len(changes)
 

@@ -1,6 +1,6 @@
 """The live subscriptions of a topic; the native core makes the messages of plain ones. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from types import ModuleType
@@ -58,8 +58,8 @@ class Asked(NamedTuple):
 
 Steps = list[str]
 
-Demands = tuple[list[tuple[Steps, list[Any]]], list[tuple[Steps, float, float]]]
-"""The equalities of a filter, each a path and its keys; and its ranges, each a path and two numbers."""
+Demands = tuple[list[tuple[Steps, list[Any]]], list[tuple[Steps, float, float]], Filter | None]
+"""A filter's equalities, each a path and keys; its ranges, each a path and two numbers; itself if it demands more."""
 
 
 @dataclass(slots=True)
@@ -152,15 +152,22 @@ class DeliveryPlan(Generic[P]):
             self._leave_to_native(connection)
 
     def deliver(
-        self, partition: int, changes: list[Change], start: int
+        self, partition: int, changes: list[Change], start: int, seen: Callable[[int], ChangeView]
     ) -> tuple[int, Sequence[Part], Sequence[P]]:
         """Make the messages of changes from `start` on to the subscriptions that the native core has.
 
         Return the index of the first change of which only Python can make them, or the end; the messages of the
-        changes before it; and the subscriptions that get one.
+        changes before it; and the subscriptions that get one. `seen` returns the view of the change with an index, to
+        evaluate the filters that the native core does not know.
         """
+
+        def hold(at: int, filters: list[Filter], is_now: bool) -> list[bool]:
+            return seen(at).verdicts(filters, is_now=is_now)
+
         try:
-            made: tuple[int, Sequence[Part], Sequence[P]] = self._native.deliver(partition, changes, start)
+            made: tuple[int, Sequence[Part], Sequence[P]] = self._native.deliver(
+                partition, changes, start, hold
+            )
             return made
         except BaseException as error:
             raise_unless_panic(error, f"{self._topic.name} [{partition}]")
@@ -183,8 +190,8 @@ class DeliveryPlan(Generic[P]):
         """Return what a subscription asks for; None if the native core does not know all of it."""
         if self._native is None:
             return None
-        asked, demands = asked_of(item), demands_of(item.engine.filter)
-        return None if asked is None or demands is None else (asked, (item.engine.filter.text, demands))
+        asked, filter = asked_of(item), item.engine.filter
+        return None if asked is None else (asked, (filter.text, demands_of(filter)))
 
     def _take_natively(self, item: P, asked: tuple[Asked, tuple[str, Demands]]) -> bool:
         """Let the native core have a subscription; return whether it does."""
@@ -239,17 +246,20 @@ def asked_of(item: Planned) -> Asked | None:
     )
 
 
-def demands_of(filter: Filter) -> Demands | None:
-    """Return all that a filter demands of single fields; None if it demands anything else."""
+def demands_of(filter: Filter) -> Demands:
+    """Return what a filter demands of single fields, with the filter itself if it demands anything else."""
     if filter == ALL:
-        return [], []
-    if filter.needs_about or not (terms := terms_of(filter)).whole:
-        return None
-    paths = [*(one.path for one in terms.equalities), *terms.ranges]
-    if any(isinstance(step, int) for path in paths for step in path.steps):
-        return None
-    equalities = [(names(one.path), list(one.keys)) for one in terms.equalities]
-    return equalities, [(names(path), *range) for path, range in terms.ranges.items()]
+        return [], [], None
+    terms = terms_of(filter)
+    equalities = [(names(one.path), list(one.keys)) for one in terms.equalities if has_names(one.path)]
+    ranges = [(names(path), *range) for path, range in terms.ranges.items() if has_names(path)]
+    is_all = terms.whole and len(equalities) == len(terms.equalities) and len(ranges) == len(terms.ranges)
+    return equalities, ranges, None if is_all and not filter.needs_about else filter
+
+
+def has_names(path: Path) -> bool:
+    """Whether a path has only names, and no index of an array."""
+    return not any(isinstance(step, int) for step in path.steps)
 
 
 def names(path: Path) -> list[str]:

@@ -46,9 +46,10 @@ class SortedPrefix(SortedSet[Held]):
             self._behind -= 1
         if now is None:
             return self.remove(sow_key)
-        # With nothing behind the bound there is no bound. A record that was the only one behind it is held again,
-        # wherever it is now (test_the_last_record_behind_comes_back).
-        if not self._behind or now[0] <= self._bound:
+        # With nothing behind the bound there is no bound: a record that was the only one behind it is held again,
+        # wherever it is now (test_the_last_record_behind_comes_back). Sort keys have `<`, and not `<=`
+        # (test_a_prefix_of_texts_that_fall).
+        if not self._behind or not self._bound < now[0]:
             return self.put(*now)
         events = self.remove(sow_key)
         self._behind += 1

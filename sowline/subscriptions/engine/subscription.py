@@ -1,5 +1,6 @@
 """The subscription engine: computes from one change the message for one subscription. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +109,16 @@ class ChangeView:
         if writes is None:
             return self.topic
         return document_about(self.topic, self.change.key_text or "", writes)
+
+    def verdicts(self, filters: Sequence[Filter], *, is_now: bool) -> list[bool]:
+        """Return for each filter whether it matches the record after the change, or else the one before it."""
+        document = self.now if is_now else self.before
+        if document is None:
+            return [False] * len(filters)
+        if not any(filter.needs_about for filter in filters):
+            return [filter.matches(document) for filter in filters]
+        about = self.about_now if is_now else self.about_before
+        return [filter.matches_about(document, about) for filter in filters]
 
     def matches_now(self, filter: Filter) -> bool:
         """Whether there is a record after the change, and it matches the filter."""
