@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sowline.model.body import write_body
+from sowline.model.exact_numbers import write_exact
 
 GAP = "  "
 
@@ -68,6 +68,6 @@ def _printed(text: str) -> str:
 
 
 def _cell(value: object) -> str:
-    text = value if isinstance(value, str) else "-" if value is None else write_body(value).decode()
+    text = value if isinstance(value, str) else "-" if value is None else write_exact(value).decode()
     text = _printed(text)
     return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "…"

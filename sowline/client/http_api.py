@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-import orjson
 
 from sowline.client.connection import CONNECT_SECONDS_MAX
 from sowline.config.credentials import Credentials
 from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
+from sowline.model.exact_numbers import read_exact
 
 HTTP_SECONDS_MAX = 120.0
 IDLE_SECONDS_MAX = 2.0
@@ -94,7 +94,7 @@ def no_answer(service: str, url: str, error: Exception) -> SowlineError:
 def _answer(response: httpx2.Response) -> dict[str, Any]:
     """Return the answer of a service; raises the error that it sends instead."""
     try:
-        answer = dict(orjson.loads(response.content))
+        answer = dict(read_exact(response.content))
     except (ValueError, TypeError):
         url = str(response.url)
         raise SowlineError(
