@@ -13,7 +13,7 @@ import click
 from sowline.cli.help import ConnectionOption
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import chosen_stack
+from sowline.runtime.running_stack import chosen_stack, stack_at
 
 USUAL_URL = "http://127.0.0.1:8080"
 
@@ -83,11 +83,15 @@ _OPTIONS = (
 
 
 def found_url() -> str:
-    """Return the URL of the running `sowline up`, if there is one, or else the usual URL."""
-    stack = chosen_stack()
+    """Return the URL of the running `sowline up`, if there is one, or else the usual URL.
+
+    Report which one it is: in a pipe too, if it runs in another directory. The user may not mean that one.
+    """
+    # Of several, none is chosen; but one of them may be at the usual URL.
+    stack = chosen_stack() or stack_at(USUAL_URL)
     if stack is None:
         return USUAL_URL
-    if stack.url != USUAL_URL and sys.stderr.isatty():
+    if stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty()):
         click.echo(f"sowline: {stack.sentence}", err=True)
     return stack.url
 

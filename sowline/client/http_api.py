@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
+from sowline.client.absence import no_answer
 from sowline.client.connection import CONNECT_SECONDS_MAX
 from sowline.config.credentials import Credentials
 from sowline.config.proxies import direct, via
@@ -76,19 +77,6 @@ class HttpClient:
             return await self._http.request(method, url, headers=headers, **given)
         except httpx2.TransportError as error:
             raise no_answer("a query service", self._url, error) from error
-
-
-def no_answer(service: str, url: str, error: Exception) -> SowlineError:
-    """Return the error for a request that was not answered: no service is there, or it takes too long."""
-    if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
-        seconds = error.request.extensions["timeout"]["read"]
-        return SowlineError(
-            "request timeout",
-            f"expected {service} at {url} to go on with its answer within {seconds:g} s, got nothing; it may still do"
-            f" what was asked, so look before you ask again{via(url)}",
-        )
-    why = str(error) or type(error).__name__
-    return SowlineError("not connected", f"expected {service} at {url}, got: {why}{via(url)}")
 
 
 def _answer(response: httpx2.Response) -> dict[str, Any]:

@@ -15,8 +15,8 @@ _decode = msgspec.json.Decoder().decode
 def read_exact(text: bytes) -> Any:
     """Return the parsed JSON; raise `orjson.JSONDecodeError` for text that is none.
 
-    It is what `orjson.loads` returns, in about the same time, except for integers beyond 64 bits: orjson makes doubles
-    of them. Tests: tests/property/test_exact_numbers.py.
+    It is what `orjson.loads` returns, in about the same time, except for integers beyond 64 bits. Of these, orjson
+    makes doubles (test_every_value_is_read_as_python_reads_it).
     """
     try:
         return _decode(text)
