@@ -42,6 +42,7 @@ def no_answer(service: str, url: str, error: Exception) -> SowlineError:
             f" what was asked, so look before you ask again{via(url)}",
         )
     if not isinstance(error, socket.gaierror) and is_absent(url, error):
-        return SowlineError("not connected", f"nothing listens at {url}: is `sowline up` running?")
+        address = urlsplit(url)._replace(path="", query="", fragment="").geturl()
+        return SowlineError("not connected", f"nothing listens at {address}: is `sowline up` running?")
     why = str(error) or type(error).__name__
     return SowlineError("not connected", f"expected {service} at {url}, got: {why}{via(url)}")

@@ -9,7 +9,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from sowline.cli import main
 from sowline.cli.connection import USUAL_URL, found_url
 from sowline.cli.top.command import found_urls
 from sowline.runtime.running_stack import RunningStack, announced, chosen_stack, running_stacks, start_of
@@ -118,6 +120,18 @@ def test_who_goes_to_the_system_of_this_directory_says_little(
         assert found_url() == url
         told = USING.format(os.getpid()).replace(USUAL_URL, url)
         assert capsys.readouterr() == ("", f"{told}\n" if is_told else "")
+
+
+def test_a_shell_that_completes_a_word_shows_only_words(state: Path) -> None:
+    """A line about the system would stand in the middle of the command that is being typed."""
+    announced_in(state, "/a")
+    completing = {
+        "_SOWLINE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "sowline sow orders --full",
+        "COMP_CWORD": "3",
+    }
+    done = CliRunner().invoke(main, prog_name="sowline", env=completing)
+    assert (done.stdout, done.stderr) == ("plain,--full\n", "")
 
 
 def test_who_finds_no_system_says_nothing(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
