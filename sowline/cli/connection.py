@@ -87,7 +87,7 @@ def found_url() -> str:
 
     Report which one it is: in a pipe too, if it runs in another directory. The user may not mean that one.
     """
-    # Of several, none is chosen; but one of them may be at the usual URL.
+    # None of several is chosen, but one of them may be at the usual URL.
     stack = chosen_stack() or stack_at(USUAL_URL)
     if stack is None:
         return USUAL_URL
