@@ -91,10 +91,10 @@ def found_url() -> str:
     stack = chosen_stack() or stack_at(USUAL_URL)
     if stack is None:
         return USUAL_URL
-    is_told = stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty())
+    is_reported = stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty())
     context = click.get_current_context(silent=True)
     # While a shell completes a word, a line would stand in the middle of what is typed.
-    if is_told and not (context is not None and context.resilient_parsing):
+    if is_reported and not (context is not None and context.resilient_parsing):
         click.echo(f"sowline: {stack.sentence}", err=True)
     return stack.url
 

@@ -25,7 +25,7 @@ class ProgressLine:
 
 
 @contextmanager
-def told_if_slow(what: str) -> Iterator[Callable[[], None]]:
+def reported_if_slow(what: str) -> Iterator[Callable[[], None]]:
     """Lend a function that begins a wait, for the rest of the block.
 
     If that takes longer than a second, say on standard error what is waited for, where that is a terminal.

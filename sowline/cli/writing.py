@@ -14,7 +14,7 @@ from sowline.cli.completion import topic_argument
 from sowline.cli.connection import Command, through_connection
 from sowline.cli.help import cli_command
 from sowline.cli.printing import print_all
-from sowline.cli.progress import ProgressLine, told_if_slow
+from sowline.cli.progress import ProgressLine, reported_if_slow
 from sowline.client.client import Client
 from sowline.config.kafka_options import read_options
 from sowline.errors import SowlineError
@@ -129,7 +129,7 @@ def delta(
     """Write each DELTA to the document KEY of TOPIC, or those on standard input, as [d,d] or with blanks between."""
     stream = delta[0] if len(delta) == 1 else f"[{','.join(delta)}]" if delta else sys.stdin.read()
     with Client(**connection) as client:
-        with told_if_slow(WAITING) as begin_to_wait:
+        with reported_if_slow(WAITING) as begin_to_wait:
             begin_to_wait()
             outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
         print_all({"outcome": outcome} for outcome in outcomes)
@@ -196,20 +196,20 @@ def _write(
     keyed = writing.pop("keyed")
     records = _records(data or _input(), keyed, writing["key"])
     waiting = WAITING if wait else "waiting until Kafka has the records"
-    with Client(**connection) as client, told_if_slow(waiting) as begin_to_wait:
-        told = _told(records, begin_to_wait)
+    with Client(**connection) as client, reported_if_slow(waiting) as begin_to_wait:
+        read = _with_progress(records, begin_to_wait)
         if wait:
-            lines = map(_keyed_line, told) if keyed else (record.body for record in told)
+            lines = map(_keyed_line, read) if keyed else (record.body for record in read)
             written = client.publish_all(topic, lines, delta=write is Client.delta_publish, **writing)
             print_all([written._asdict()])
             return
-        for number, body, key in told:
+        for number, body, key in read:
             with _numbered(number):
                 write(client, topic, body, **{**writing, "key": key})
         client.flush()
 
 
-def _told(records: Iterable[_Record], at_end: Callable[[], None]) -> Iterator[_Record]:
+def _with_progress(records: Iterable[_Record], at_end: Callable[[], None]) -> Iterator[_Record]:
     """Yield the records, and report on a terminal how many there were; call `at_end` after the last one."""
     tell = ProgressLine()
     for record in records:

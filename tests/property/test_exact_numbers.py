@@ -123,7 +123,11 @@ def test_the_deepest_bodies_too(levels: int) -> None:
 
 def test_a_table_has_every_digit() -> None:
     """On a terminal; it is right-aligned like any number."""
-    rows = [{"id": 1, "n": 123456789012345678903}, {"id": 2, "n": [10**25, 1.5]}, {"id": 3, "n": 1e20}]
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "n": 123456789012345678903},
+        {"id": 2, "n": [10**25, 1.5]},
+        {"id": 3, "n": 1e20},
+    ]
     assert table_of(rows[:1], 80) == ["ID                      N", " 1  123456789012345678903"]
     assert [line.split()[1] for line in table_of(rows[1:], 80)[1:]] == [
         "[10000000000000000000000000,1.5]",

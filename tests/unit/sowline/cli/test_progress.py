@@ -2,12 +2,13 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sowline.cli import progress as progress_line
-from sowline.cli.progress import ProgressLine, told_if_slow
+from sowline.cli.progress import ProgressLine, reported_if_slow
 
 
 class Clock:
@@ -60,7 +61,7 @@ class Timer:
     daemon = False
 
     def __init__(self, seconds: float, function: Any, given: Any, named: Any) -> None:
-        self._call = lambda: function(*given, **named)
+        self._call: Callable[[], object] = lambda: function(*given, **named)
         self.state = "made"
         self.made.append(self)
 
@@ -86,22 +87,22 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Timer]:
     return Timer.made
 
 
-@pytest.mark.parametrize(("is_terminal", "said"), [(True, "waiting for it …\n"), (False, "")])
-def test_a_long_wait_is_told_on_a_terminal(
+@pytest.mark.parametrize(("is_terminal", "expected"), [(True, "waiting for it …\n"), (False, "")])
+def test_a_long_wait_is_reported_on_a_terminal(
     timers: list[Timer],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     is_terminal: bool,
-    said: str,
+    expected: str,
 ) -> None:
-    """Once it has begun, and only there; a wait that is over is not told."""
+    """Once it has begun, and only there; a wait that is over is not reported."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    with told_if_slow("waiting for it") as begin:
+    with reported_if_slow("waiting for it") as begin:
         timers[0].ring()
         assert capsys.readouterr().err == ""
         begin()
         timers[0].ring()
-        assert capsys.readouterr().err == said
+        assert capsys.readouterr().err == expected
     assert timers[0].state == "cancelled"
     timers[0].ring()
     assert capsys.readouterr().err == ""

@@ -111,11 +111,11 @@ def test_progress_is_shown_of_records_however_they_are_written(
     noted: list[Any] = []
 
     @contextmanager
-    def told_if_slow(what: str) -> Iterator[Callable[[], None]]:
+    def reported_if_slow(what: str) -> Iterator[Callable[[], None]]:
         yield lambda: noted.append(what)
 
     monkeypatch.setattr(writing, "ProgressLine", lambda: lambda *given: noted.append(given))
-    monkeypatch.setattr(writing, "told_if_slow", told_if_slow)
+    monkeypatch.setattr(writing, "reported_if_slow", reported_if_slow)
     main(["publish", "orders", "{}", "{}", *wait], standalone_mode=False)
     waits = "waiting until queries see them" if wait else "waiting until Kafka has the records"
     assert noted == [("published", 1), ("published", 2), waits]

@@ -73,7 +73,7 @@ def test_a_view_is_a_table_in_its_order() -> None:
     "text", ["<script>alert(1)</script>", "</td></table>", '"><img src=x onerror=1>', "&lt;", "'"]
 )
 def test_what_users_write_is_text(text: str) -> None:
-    """Wherever it stands: a notebook would run the scripts of whoever publishes."""
+    """Wherever it stands: a notebook would run the scripts of each publisher."""
     table = Table(html_table(f"LocalView of {text}", [(text, {text: text, "in": [text]})], 1, f"; {text}"))
     assert table.tags == TAGS
     assert table.caption == f"LocalView of {text}: 1 records; {text}"

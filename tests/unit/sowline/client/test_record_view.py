@@ -124,7 +124,7 @@ def test_numbers_out_of_range_can_be_read() -> None:
 
 
 def test_integers_beyond_64_bits_are_read_as_they_are() -> None:
-    """By whoever asks for a record, and by callbacks."""
+    """By each reader of a record, and by callbacks."""
     log, long = Log(), 123456789012345678903
     shown = view(callbacks=log.callbacks)
     shown.take([publish("1", {"n": long}), publish("1", {"n": -long})])

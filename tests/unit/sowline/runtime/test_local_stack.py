@@ -111,7 +111,11 @@ def test_a_start_is_shown_on_a_terminal(
     monkeypatch.setattr(StackProcess, "ended", False)
     monkeypatch.setattr(local_stack, "TELL_SECONDS", 0.0)
     materializer, query, fanout = services(LocalStack(config, tmp_path, "127.0.0.1", 0, None))
-    answers = {materializer.url: [None], query.url: ["loads orders", "", None], fanout.url: [None]}
+    answers: dict[str, list[str | None]] = {
+        materializer.url: [None],
+        query.url: ["loads orders", "", None],
+        fanout.url: [None],
+    }
     monkeypatch.setattr(local_stack, "_not_ready", lambda url: answers[url.removesuffix("/readyz")].pop(0))
     assert wait_ready([materializer, query, fanout], Event())
     lines = [

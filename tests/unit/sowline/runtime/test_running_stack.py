@@ -108,9 +108,9 @@ def test_who_goes_to_the_system_of_another_directory_says_so(
     assert capsys.readouterr() == ("", ELSEWHERE.format(os.getpid()))
 
 
-@pytest.mark.parametrize(("url", "is_told"), [(USUAL_URL, False), ("http://127.0.0.1:8081", True)])
+@pytest.mark.parametrize(("url", "is_reported"), [(USUAL_URL, False), ("http://127.0.0.1:8081", True)])
 def test_who_goes_to_the_system_of_this_directory_says_little(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, is_told: bool
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, is_reported: bool
 ) -> None:
     """A terminal shows which one it is if it has an unusual port; a pipe has no line about what was expected."""
     with announced(stack(url=url)):
@@ -118,8 +118,8 @@ def test_who_goes_to_the_system_of_this_directory_says_little(
         assert capsys.readouterr() == ("", "")
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         assert found_url() == url
-        told = USING.format(os.getpid()).replace(USUAL_URL, url)
-        assert capsys.readouterr() == ("", f"{told}\n" if is_told else "")
+        line = USING.format(os.getpid()).replace(USUAL_URL, url)
+        assert capsys.readouterr() == ("", f"{line}\n" if is_reported else "")
 
 
 def test_a_shell_that_completes_a_word_shows_only_words(state: Path) -> None:
