@@ -71,7 +71,7 @@ ACCESS = (
     ),
     Reason(
         "not connected",
-        "expected a query service at http://127.0.0.1:8080: connection refused",
+        "nothing listens at http://127.0.0.1:8080: is `sowline up` running?",
         "No service answers at that address.",
         "Check the address, and that the service runs.",
     ),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from pyspark.sql import functions as F
 
 from sowline.client.client import Client
@@ -17,8 +18,11 @@ from sowline.spark.broker import Offsets, connected
 from sowline.spark.changes_topic import offsets_json
 from sowline.spark.events import header_text, kafka_options, kafka_rows
 from sowline_ingest.job import Job
+from sowline_ingest.progress import SECONDS_BETWEEN_LINES
 
 LOOK_SECONDS = 0.2
+
+log = structlog.get_logger()
 
 
 class DeadLetterCount:
@@ -53,8 +57,9 @@ def wait_until_applied(
     """Wait until queries of a service see everything that the log had at the time `written`.
 
     The time is one of `time.monotonic`. Raise `invalid topic` if the service does not have the topic, and what its
-    client raises. Return early if `stop` is set.
+    client raises. Return early if `stop` is set. Log every few seconds how far behind the queries are.
     """
+    reported = time.monotonic()
     with Client(**connection) as client:
         while not stop.wait(LOOK_SECONDS):
             # Taken before the request: the service measures its lag later, so the lag covers the time `written`.
@@ -68,3 +73,6 @@ def wait_until_applied(
             seconds = found[topic]["lag_seconds"]
             if seconds is not None and seconds < seconds_max:
                 return
+            if time.monotonic() - reported >= SECONDS_BETWEEN_LINES:
+                reported = time.monotonic()
+                log.info("waits until queries see the rows", lag=found[topic]["lag"])

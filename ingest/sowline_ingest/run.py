@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
@@ -23,6 +24,8 @@ GIVES_WAY = 19
 """How much the priority of a pipeline with a limit is lowered, so that other processes get a core at once."""
 _RAISED = re.compile(r"^(?:: )?[A-Za-z_][\w.]*(?:Error|Exception): ", re.MULTILINE)
 """The line of a Python or Java stack trace that has the error."""
+
+log = structlog.get_logger()
 
 OnRunning = Callable[[Mapping[str, Any]], None]
 
@@ -46,6 +49,7 @@ def run(
     Raise SowlineError: `bad configuration`, `invalid topic`, `no kafka`, `pipeline failed`, or a client error.
     """
     set_up_logs()
+    log.info("starts Spark", file=str(file))
     if rows_per_second or load_pipeline(file, os.environ).rows_per_second:
         os.nice(GIVES_WAY)  # before there is a JVM, which inherits it
     try:

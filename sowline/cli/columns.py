@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sowline.model.body import write_body
+from sowline.model.cell import cell_text, printed
 
 GAP = "  "
 
@@ -30,10 +30,6 @@ def tenths(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-CELL_MAX = 40
-"""Characters of a cell; longer ones are cut."""
-
-
 def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return objects as the lines of a table that is at most `width` characters wide.
 
@@ -41,7 +37,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     Columns that have no room are left out, and a last line names them.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = {name: [_cell(row.get(name)) for row in rows] for name in names}
+    cells = {name: [cell_text(row.get(name)) for row in rows] for name in names}
     sides = {name: ">" if all(_is_number(row.get(name)) for row in rows) else "<" for name in names}
     shown: list[str] = []
     room = width
@@ -51,23 +47,13 @@ def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
             break
         shown.append(name)
     lines = columns(
-        tuple(_printed(name).upper() for name in shown),
+        tuple(printed(name).upper() for name in shown),
         zip(*(cells[name] for name in shown), strict=True),
         "".join(sides[name] for name in shown),
     )
     left = names[len(shown) :]
-    return lines + ([f"… and {', '.join(map(_printed, left))}"[:width]] if left else [])
+    return lines + ([f"… and {', '.join(map(printed, left))}"[:width]] if left else [])
 
 
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-
-
-def _printed(text: str) -> str:
-    return "".join(character if character.isprintable() else "·" for character in text)
-
-
-def _cell(value: object) -> str:
-    text = value if isinstance(value, str) else "-" if value is None else write_body(value).decode()
-    text = _printed(text)
-    return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "…"

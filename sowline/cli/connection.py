@@ -13,7 +13,7 @@ import click
 from sowline.cli.help import ConnectionOption
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import chosen_stack
+from sowline.runtime.running_stack import chosen_stack, stack_at
 
 USUAL_URL = "http://127.0.0.1:8080"
 
@@ -83,11 +83,18 @@ _OPTIONS = (
 
 
 def found_url() -> str:
-    """Return the URL of the running `sowline up`, if there is one, or else the usual URL."""
-    stack = chosen_stack()
+    """Return the URL of the running `sowline up`, if there is one, or else the usual URL.
+
+    Report which one it is: in a pipe too, if it runs in another directory. The user may not mean that one.
+    """
+    # None of several is chosen, but one of them may be at the usual URL.
+    stack = chosen_stack() or stack_at(USUAL_URL)
     if stack is None:
         return USUAL_URL
-    if stack.url != USUAL_URL and sys.stderr.isatty():
+    is_reported = stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty())
+    context = click.get_current_context(silent=True)
+    # While a shell completes a word, a line would stand in the middle of what is typed.
+    if is_reported and not (context is not None and context.resilient_parsing):
         click.echo(f"sowline: {stack.sentence}", err=True)
     return stack.url
 

@@ -8,7 +8,7 @@ import httpx2
 import orjson
 
 from sowline.cli.connection import ConnectionOptions
-from sowline.client.http_api import no_answer
+from sowline.client.absence import no_answer
 from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
 

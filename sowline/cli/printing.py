@@ -12,7 +12,7 @@ from sowline.cli.columns import table_of
 from sowline.cli.marks import Marks
 from sowline.cli.output import Output
 from sowline.errors import SowlineError
-from sowline.model.body import write_body
+from sowline.model.exact_numbers import write_exact
 from sowline.model.printable import printable
 from sowline.wire.client_message import Message
 
@@ -86,7 +86,7 @@ def print_all(answers: Iterable[Any]) -> None:
         return
     output = Output(sys.stdout.fileno())
     for answer in answers:
-        output.put(write_body(answer))
+        output.put(write_exact(answer))
     output.write()
 
 

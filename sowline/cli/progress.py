@@ -1,7 +1,10 @@
 """Shows the progress of long work on a terminal."""
 
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -19,3 +22,17 @@ class ProgressLine:
         if time.monotonic() >= self._next and sys.stderr.isatty():
             self._next = time.monotonic() + TELL_SECONDS
             click.echo(f"{what}: {done:,}" + ("" if of is None else f" of {of:,}"), err=True)
+
+
+@contextmanager
+def reported_if_slow(what: str) -> Iterator[Callable[[], None]]:
+    """Lend a function that begins a wait, for the rest of the block.
+
+    If that takes longer than a second, say on standard error what is waited for, where that is a terminal.
+    """
+    timer = threading.Timer(TELL_SECONDS, click.echo, (f"{what} …",), {"err": True})
+    timer.daemon = True
+    try:
+        yield timer.start if sys.stderr.isatty() else lambda: None
+    finally:
+        timer.cancel()

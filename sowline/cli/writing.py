@@ -14,10 +14,12 @@ from sowline.cli.completion import topic_argument
 from sowline.cli.connection import Command, through_connection
 from sowline.cli.help import cli_command
 from sowline.cli.printing import print_all
-from sowline.cli.progress import ProgressLine
+from sowline.cli.progress import ProgressLine, reported_if_slow
 from sowline.client.client import Client
 from sowline.config.kafka_options import read_options
 from sowline.errors import SowlineError
+
+WAITING = "waiting until queries see them"
 
 _kafka = click.option("--kafka", "-k", help="Kafka's bootstrap servers, if not those the service names.")
 
@@ -127,7 +129,9 @@ def delta(
     """Write each DELTA to the document KEY of TOPIC, or those on standard input, as [d,d] or with blanks between."""
     stream = delta[0] if len(delta) == 1 else f"[{','.join(delta)}]" if delta else sys.stdin.read()
     with Client(**connection) as client:
-        outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
+        with reported_if_slow(WAITING) as begin_to_wait:
+            begin_to_wait()
+            outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
         print_all({"outcome": outcome} for outcome in outcomes)
 
 
@@ -138,6 +142,7 @@ def delta(
 @click.option("--filter", "-f", help="Delete all records that match; 1=1 deletes every one.")
 @click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
 @click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask first; without a terminal, nothing is asked.")
 @_tags
 @through_connection
 def delete(
@@ -145,13 +150,30 @@ def delete(
     filter: str | None,
     keys: tuple[str, ...],
     data: str | None,
+    yes: bool,
     tags: tuple[str, ...],
     connection: dict[str, Any],
 ) -> None:
-    """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone."""
+    """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone.
+
+    On a terminal, it asks first.
+    """
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty() and (what := _selected(filter, keys, data)):
+        click.confirm(f"Delete from {topic} at {connection['url']} {what}?", abort=True, err=True)
     with Client(**connection) as client:
         gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
         print_all([{"deleted": gone}])
+
+
+def _selected(filter: str | None, keys: tuple[str, ...], data: str | None) -> str:
+    """Return what a delete selects, in words; nothing if the service will refuse the selection."""
+    named = {
+        "every record that matches": filter,
+        "the records with the SOW keys" if keys[1:] else "the record with the SOW key": ", ".join(keys),
+        "the record with the key of": data,
+    }
+    selected = [f"{what} {text}" for what, text in named.items() if text]
+    return selected[0] if len(selected) == 1 else ""
 
 
 class _Record(NamedTuple):
@@ -173,17 +195,27 @@ def _write(
     """Write records to Kafka; with `wait` through the service, and print their outcomes once all are visible."""
     keyed = writing.pop("keyed")
     records = _records(data or _input(), keyed, writing["key"])
-    with Client(**connection) as client:
+    waiting = WAITING if wait else "waiting until Kafka has the records"
+    with Client(**connection) as client, reported_if_slow(waiting) as begin_to_wait:
+        read = _with_progress(records, begin_to_wait)
         if wait:
-            lines = map(_keyed_line, records) if keyed else (record.body for record in records)
+            lines = map(_keyed_line, read) if keyed else (record.body for record in read)
             written = client.publish_all(topic, lines, delta=write is Client.delta_publish, **writing)
             print_all([written._asdict()])
             return
-        tell = ProgressLine()
-        for number, body, key in records:
-            tell("published", number)
+        for number, body, key in read:
             with _numbered(number):
                 write(client, topic, body, **{**writing, "key": key})
+        client.flush()
+
+
+def _with_progress(records: Iterable[_Record], at_end: Callable[[], None]) -> Iterator[_Record]:
+    """Yield the records, and report on a terminal how many there were; call `at_end` after the last one."""
+    tell = ProgressLine()
+    for record in records:
+        tell("published", record.number)
+        yield record
+    at_end()
 
 
 def _records(lines: Iterable[str], keyed: bool, key: str | None) -> Iterable[_Record]:

@@ -11,13 +11,13 @@ from typing import Self
 from sowline.client.connection import ServiceConnection
 from sowline.client.http_api import HttpClient
 from sowline.client.open_streams import OpenStreams
-from sowline.client.reading import RecordReading, Subscribing
+from sowline.client.reading import RecordReading
 from sowline.client.writing import Writing
 from sowline.config.credentials import Credentials, Token
 from sowline.errors import SowlineError
 
 
-class AsyncClient(Subscribing, RecordReading, Writing):
+class AsyncClient(RecordReading, Writing):
     """A client of a query service. Use it as an async context manager.
 
     If the connection is lost, the client reconnects. Every subscription continues after the last message that its

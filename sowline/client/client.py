@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import closing
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
+from sowline.client.records import Record, asked_records, record_of
 from sowline.client.stream import Stream
 from sowline.config.credentials import Token
 from sowline.errors import SowlineError
@@ -50,6 +52,13 @@ class Messages(Iterator[Message]):
     def close(self) -> None:
         """End it."""
         self._messages.close()
+
+
+def _records(messages: Messages) -> Iterator[Record]:
+    with closing(messages):
+        for message in messages:
+            if message.command == "sow":
+                yield record_of(message)
 
 
 def _blocking(
@@ -132,6 +141,10 @@ class Client:
     def sow(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
         return self._open(Ask("sow", topic, **reading))
+
+    def records(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Record]:
+        """Yield the records that match at one instant, each as a dict; the arguments are those of `sow`."""
+        return _records(self._open(asked_records(topic, **reading)))
 
     def subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Return the changes as they happen, from this call or from a bookmark on."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-import socket
+import logging
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
@@ -13,9 +13,11 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from sowline.client.absence import is_absent, no_answer
 from sowline.config.credentials import RENEW_AT, RENEW_SECONDS_MIN, Credentials
-from sowline.config.proxies import is_loopback, proxy_of, via
+from sowline.config.proxies import proxy_of
 from sowline.errors import SowlineError
+from sowline.model.printable import printable
 from sowline.wire.client_message import Received, read_frame
 
 CONNECT_SECONDS_MAX = 30.0
@@ -30,6 +32,8 @@ LOGON = "logon"
 """The id of the command that renews a logon; no stream has it."""
 
 Request = dict[str, Any]
+
+log = logging.getLogger("sowline")
 
 
 class Subscriptions(Protocol):
@@ -190,12 +194,15 @@ class ServiceConnection:
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         """Connect within this time, or without a limit; raise `not connected`, or the reason of a refusal.
 
-        A first connection does not wait for a service that is not there: the command reports it at once.
+        A first connection does not wait for a service that is not there: the command reports it at once. While it
+        waits for one that may be starting, it logs each attempt: the user of a command sees why nothing happens.
         If a token is refused and there may be a newer one, a reconnecting client tries a few times more.
         """
         refusals = itertools.count(
             1 if seconds is None and self._credentials.renews else len(BACK_OFF_SECONDS)
         )
+        loop = asyncio.get_running_loop()
+        deadline = None if seconds is None else loop.time() + seconds
         for pause in itertools.chain(BACK_OFF_SECONDS, itertools.repeat(BACK_OFF_SECONDS[-1])):
             try:
                 return await self._connect()
@@ -203,16 +210,17 @@ class ServiceConnection:
                 refusal = _refusal(error)
                 if refusal is not None and next(refusals) >= len(BACK_OFF_SECONDS):
                     raise refusal from None
-                is_over = seconds is not None and (seconds <= 0 or _is_absent(self._url, error))
-                if is_over or isinstance(error, ssl.SSLError):
-                    raise SowlineError(
-                        "not connected", f"expected a query service at {self._url}: {error}{via(self._url)}"
-                    ) from error
+                failure = no_answer("a query service", self._url, error)
+                if isinstance(error, ssl.SSLError):
+                    raise failure from error
+                if deadline is not None:
+                    if loop.time() >= deadline or is_absent(self._url, error):
+                        raise failure from error
+                    log.warning("%s; trying again in %g s", printable(failure.message), pause)
             except SowlineError as error:
-                if seconds is not None or error.reason != "auth unavailable":
+                if deadline is not None or error.reason != "auth unavailable":
                     raise
             await asyncio.sleep(pause)
-            seconds = None if seconds is None else seconds - pause
         raise AssertionError("the pauses never end")
 
     async def _connect(self) -> ClientConnection:
@@ -260,19 +268,6 @@ class ServiceConnection:
             self._note_logon(answer.rights, answer.expires_in)
         elif self._socket is not None:
             await self._socket.close()
-
-
-def _is_absent(url: str, error: Exception) -> bool:
-    """Tell whether there is no service: its name does not resolve, or nothing on this machine listens at the port.
-
-    Another machine that refuses a connection may be starting the service.
-    """
-    if isinstance(error, socket.gaierror):
-        return error.errno != socket.EAI_AGAIN
-    # A name such as `localhost` with several addresses has one error for all of them, without a number. An error of
-    # another type without one is of a connection that was accepted: a service may be starting behind it.
-    is_refused = (type(error) is OSError and error.errno is None) or isinstance(error, ConnectionRefusedError)
-    return is_refused and is_loopback(urlsplit(url).hostname or "")
 
 
 def _refusal(error: Exception) -> SowlineError | None:

@@ -7,12 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-import orjson
 
+from sowline.client.absence import no_answer
 from sowline.client.connection import CONNECT_SECONDS_MAX
 from sowline.config.credentials import Credentials
 from sowline.config.proxies import direct, via
 from sowline.errors import SowlineError
+from sowline.model.exact_numbers import read_exact
 
 HTTP_SECONDS_MAX = 120.0
 IDLE_SECONDS_MAX = 2.0
@@ -78,23 +79,10 @@ class HttpClient:
             raise no_answer("a query service", self._url, error) from error
 
 
-def no_answer(service: str, url: str, error: Exception) -> SowlineError:
-    """Return the error for a request that was not answered: no service is there, or it takes too long."""
-    if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
-        seconds = error.request.extensions["timeout"]["read"]
-        return SowlineError(
-            "request timeout",
-            f"expected {service} at {url} to go on with its answer within {seconds:g} s, got nothing; it may still do"
-            f" what was asked, so look before you ask again{via(url)}",
-        )
-    why = str(error) or type(error).__name__
-    return SowlineError("not connected", f"expected {service} at {url}, got: {why}{via(url)}")
-
-
 def _answer(response: httpx2.Response) -> dict[str, Any]:
     """Return the answer of a service; raises the error that it sends instead."""
     try:
-        answer = dict(orjson.loads(response.content))
+        answer = dict(read_exact(response.content))
     except (ValueError, TypeError):
         url = str(response.url)
         raise SowlineError(

@@ -41,7 +41,7 @@ from sowline.config.topics import DescribedTopics, Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import exact_producer, produce
 from sowline.language.emodb.writable import check_delta, check_deltas
-from sowline.model.body import write_body
+from sowline.model.exact_numbers import write_exact
 from sowline.model.key import partition_of
 from sowline.runtime.tracing import TraceSpan, begin_publish
 
@@ -280,7 +280,7 @@ def encode(data: Body) -> bytes:
     """Return a body as bytes."""
     if isinstance(data, bytes):
         return data
-    return data.encode() if isinstance(data, str) else write_body(data)
+    return data.encode() if isinstance(data, str) else write_exact(data)
 
 
 def read_stream(stream: str, writing: WriteOptions) -> list[bytes]:

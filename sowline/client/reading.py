@@ -1,6 +1,7 @@
 """The reading methods of the asynchronous client: subscriptions over the WebSocket, single answers over HTTP."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any, Unpack
 
 import orjson
@@ -9,6 +10,7 @@ from sowline.client.http_api import HttpClient
 from sowline.client.local_view import AsyncLocalView
 from sowline.client.open_streams import OpenStreams
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
+from sowline.client.records import Record, asked_records, record_of
 from sowline.client.stream import Stream
 from sowline.model.bookmark_range import Given, bookmark_text
 from sowline.subscriptions.ask import Ask, Fresh, Reading, Selecting
@@ -97,7 +99,7 @@ class Subscribing:
         """Unsubscribe, if the stream is still open; without a connection there is nothing to unsubscribe from."""
         await self._streams.end(stream)
 
-    async def _read_all(self, ask: Ask) -> AsyncIterator[Message]:
+    async def _read_all(self, ask: Ask) -> AsyncGenerator[Message, None]:
         stream = await self.open(ask)
         try:
             while batch := await stream.next_batch():
@@ -107,10 +109,18 @@ class Subscribing:
             await self.end(stream)
 
 
-class RecordReading:
-    """Requests with one answer each."""
+class RecordReading(Subscribing):
+    """Queries for records as dicts, and requests with one answer each."""
 
     _http: HttpClient
+
+    async def records(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Record]:
+        """Yield the records that match at one instant, each as a dict; the arguments are those of `sow`."""
+        messages = self._read_all(asked_records(topic, **reading))
+        async with aclosing(messages):
+            async for message in messages:
+                if message.command == "sow":
+                    yield record_of(message)
 
     async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return the access path that a query would take in each topic, and how many records it would examine."""

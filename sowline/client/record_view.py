@@ -4,19 +4,20 @@ import json
 import logging
 import threading
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 import orjson
 from sortedcontainers import SortedList
 
-from sowline.client.records import Effect, RecordSet
+from sowline.client.html_table import ROWS_MAX, html_table
+from sowline.client.records import Effect, Record, RecordSet
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import Order, SortKey, parse_order
+from sowline.model.exact_numbers import read_exact
 from sowline.model.key import hash_of
 from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message
-
-Record = dict[str, Any]
 
 log = logging.getLogger("sowline")
 
@@ -107,6 +108,13 @@ class RecordView(Mapping[str, Record]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._topic}: {len(self)} records>"
 
+    def _repr_html_(self) -> str:
+        """Return the first records as a table, which notebooks show."""
+        with self._lock:
+            first = [(key, _parse(body)) for key, body in self._bodies_in_order(ROWS_MAX)]
+            ended = "" if self._error is None else f"; no longer kept up to date: {self._error.reason}"
+            return html_table(f"{type(self).__name__} of {self._topic}", first, len(self), ended)
+
     @property
     def bookmark(self) -> str:
         """The bookmark to resume from, which continues after the state of the view."""
@@ -123,12 +131,12 @@ class RecordView(Mapping[str, Record]):
         with self._lock:
             return Saved(self.bookmark, dict(self._bodies_in_order()))
 
-    def _bodies_in_order(self) -> list[tuple[str, bytes]]:
+    def _bodies_in_order(self, limit: int | None = None) -> list[tuple[str, bytes]]:
         with self._lock:
             bodies = self._records.bodies
             if not self._order.terms:
-                return list(bodies.items())
-            keys = (sort_key[-1].decode() for sort_key in self._sorted)
+                return list(islice(bodies.items(), limit))
+            keys = (sort_key[-1].decode() for sort_key in islice(self._sorted, limit))
             return [(key, bodies[key]) for key in keys]
 
     # what keeps it up to date calls
@@ -248,7 +256,9 @@ class RecordView(Mapping[str, Record]):
         self._sorted: SortedList = SortedList(self._sort_keys.values())
 
     def _sort_key(self, key: str, body: bytes) -> SortKey:
-        return self._order.key(_parse(body), key.encode())
+        # Services sort integers beyond 64 bits as doubles, with those that are equal then by SOW key
+        # (test_integers_beyond_64_bits_are_in_the_order_of_the_service).
+        return self._order.key(_parse(body, orjson.loads), key.encode())
 
     def _arrange(self, effects: list[Effect]) -> None:
         if not self._order.terms:
@@ -280,9 +290,9 @@ class _Values(ValuesView[Record]):
         return any(value == record for record in self)
 
 
-def _parse(body: bytes) -> Record:
+def _parse(body: bytes, parse: Callable[[bytes], Record] = read_exact) -> Record:
     try:
-        record: Record = orjson.loads(body)
+        record = parse(body)
     except orjson.JSONDecodeError:  # a number that is out of its range
         record = json.loads(body)
     return record

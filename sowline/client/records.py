@@ -5,15 +5,17 @@ its `group_begin` to its `group_end`. Records are held as the exact text that wa
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import msgspec
 
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
 from sowline.model.merge import merge, take_out
+from sowline.subscriptions.ask import Ask, Reading
 from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
+from sowline.wire.options import parse_options
 
 GONE = "gone"
 """The reason for the removal of a record that a new group lacks; its own fate is unknown."""
@@ -22,6 +24,25 @@ _OBJECT = ord("{")
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
+
+
+Record = dict[str, Any]
+
+
+def record_of(message: Message) -> Record:
+    """Return the record of a `sow` as a dict, with the intrinsics of a document if they were asked for."""
+    record: Record = message.data
+    return record | (message.intrinsics or {})
+
+
+def asked_records(topic: str, **reading: Unpack[Reading]) -> Ask:
+    """Return the query for records as dicts; raise `invalid options` for records in another form."""
+    ask = Ask("sow", topic, **reading)
+    if parse_options(ask.options).is_typed:
+        raise SowlineError(
+            "invalid options", "expected options without format=native: records are dicts here"
+        )
+    return ask
 
 
 class Effect(NamedTuple):

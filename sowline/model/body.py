@@ -83,7 +83,7 @@ def _trimmed(text: bytes) -> bytes:
 def _written_in_pieces(document: Any, default: Callable[[Any], Any] | None, option: int) -> bytes:
     # From the deepest piece of 200 levels up, each piece becomes text for the one above. A document may be shared,
     # so that happens in a copy.
-    document = _copied(document)
+    document = copied(document, lambda part: part)
     tops: list[Any] = [document]
     slots: list[tuple[Any, Any, Any]] = []
     for top in tops:
@@ -95,14 +95,17 @@ def _written_in_pieces(document: Any, default: Callable[[Any], Any] | None, opti
     return _trimmed(orjson.dumps(document, default, option))
 
 
-def _copied(document: Any) -> Any:
-    copies = [document.copy()]
+def copied(document: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return a copy of a document's objects and arrays, at any nesting depth, with `leaf` of everything else."""
+    copies: list[Any] = [[document]]
     for copy in copies:
         for key, part in _pairs(copy):
             if type(part) in (dict, list):
                 copy[key] = part.copy()
                 copies.append(copy[key])
-    return copies[0]
+            else:
+                copy[key] = leaf(part)
+    return copies[0][0]
 
 
 def _pairs(container: Any) -> list[tuple[Any, Any]]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +34,8 @@ STOP_SECONDS_MAX = 20.0
 RESTART_PAUSE_SECONDS = 1.0
 USUAL_PORT = 8080
 PORTS_TRIED = 100
+TELL_SECONDS = 5.0
+"""Seconds between lines about services that are not ready."""
 
 
 class StackProcess:
@@ -148,9 +151,11 @@ class LocalStack:
             self._lock.note(_url(self._scheme, self._host, self._listening))
             kafka = self._kafka or self._start_broker()
             self._services = self.services(kafka)
+            names = [service.name for service in self._services]
+            _tell(f"Kafka is at {kafka}; starting {', '.join(names)}")
             for service in self._services:
                 service.start(self._lock.descriptor)
-            if self._wait_ready():
+            if wait_ready(self._services, self._stop):
                 stack = self._description(kafka)
                 announcement.enter_context(announced(stack))
                 print(
@@ -177,6 +182,7 @@ class LocalStack:
 
     def _start_broker(self) -> str:
         """Start the local broker and return its address."""
+        _tell("starting Kafka")
         directory = self._data_dir / "kafka"
         command = bound_to_parent(Program.SOWLINE.command("kafka", "--data-dir", str(directory)))
         self._broker = subprocess.Popen(
@@ -262,23 +268,14 @@ class LocalStack:
     @cached_property
     def _listening(self) -> socket.socket:
         """The socket for clients. It is bound before anything is started."""
-        return _next_free(self._host) if self._port is None else listener(self._host, self._port)
-
-    def _wait_ready(self) -> bool:
-        """Wait until every service is ready; raise `not started` if one ends. Return False after a signal to stop."""
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        waiting = list(self._services)
-        while waiting and not self._stop.wait(0.1):
-            for service in waiting:
-                if service.ended:
-                    raise SowlineError("not started", f"the {service.name} ended; its messages are above")
-            found = [(service, _not_ready(f"{service.url}/readyz")) for service in waiting]
-            waiting = [service for service, why in found if why is not None]
-            if waiting and time.monotonic() > deadline:
-                service, why = next(one for one in found if one[1] is not None)
-                late = f"the {service.name} was not ready after {READY_SECONDS_MAX:g} s"
-                raise SowlineError("not started", f"{late}: {why}" if why else late)
-        return not waiting
+        if self._port is None:
+            return _next_free(self._host)
+        try:
+            return listener(self._host, self._port)
+        except SowlineError as error:
+            raise SowlineError(
+                error.reason, f"{error.message}; --port auto takes the next free one"
+            ) from error
 
     def _keep_running(self) -> None:
         """Restart services that end, until a signal to stop."""
@@ -306,6 +303,42 @@ class LocalStack:
                 self._broker.kill()
         for service in self._services:
             service.close()
+
+
+def wait_ready(services: Sequence[StackProcess], stop: threading.Event) -> bool:
+    """Wait until every service is ready; raise `not started` if one ends. Return False after a signal to stop."""
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    next_line = time.monotonic() + TELL_SECONDS
+    waiting = list(services)
+    while waiting and not stop.wait(0.1):
+        for service in waiting:
+            if service.ended:
+                raise SowlineError("not started", f"the {service.name} ended; its messages are above")
+        found = [(service, _not_ready(f"{service.url}/readyz")) for service in waiting]
+        waiting = [service for service, why in found if why is not None]
+        is_due = time.monotonic() >= next_line
+        _tell_states(found, with_waiting=is_due)
+        next_line += TELL_SECONDS * is_due
+        if waiting and time.monotonic() > deadline:
+            service, why = next(one for one in found if one[1] is not None)
+            late = f"the {service.name} was not ready after {READY_SECONDS_MAX:g} s"
+            raise SowlineError("not started", f"{late}: {why}" if why else late)
+    return not waiting
+
+
+def _tell(progress: str) -> None:
+    """Say on a terminal what is happening: a start takes seconds, of which nothing else is to be seen."""
+    if sys.stderr.isatty():
+        print(f"sowline: {progress}", file=sys.stderr, flush=True)
+
+
+def _tell_states(found: Sequence[tuple[StackProcess, str | None]], *, with_waiting: bool) -> None:
+    """Say which services have become ready and, if it is due, why the others are not."""
+    for service, why in found:
+        if why is None:
+            _tell(f"ready: {service.name}")
+        elif with_waiting:
+            _tell(f"not ready yet: {service.name}{why and f': {why}'}")
 
 
 def _url(scheme: str, host: str, listening: socket.socket) -> str:

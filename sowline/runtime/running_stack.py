@@ -36,9 +36,15 @@ class RunningStack:
         return (self.url, *self.services.values())
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether it was started in another directory than that of this process."""
+        return self.directory != os.getcwd()
+
+    @property
     def sentence(self) -> str:
         """Which one it is, for the user of a command."""
-        return f"using {self.url} of `sowline up` (pid {self.pid}, {self.config})"
+        which = f"using {self.url} of `sowline up` (pid {self.pid}, {self.config})"
+        return f"{which}, which runs in another directory" if self.is_elsewhere else which
 
 
 def state_directory() -> Path:
@@ -72,18 +78,23 @@ def running_stacks() -> list[RunningStack]:
     """Return the running stacks, those that were started in this directory first."""
     with contextlib.suppress(OSError):
         found = [stack for path in sorted(state_directory().glob("*.json")) if (stack := _read(path))]
-        return sorted(found, key=lambda stack: stack.directory != os.getcwd())
+        return sorted(found, key=lambda stack: stack.is_elsewhere)
     return []
 
 
 def chosen_stack() -> RunningStack | None:
     """Return the only running stack, or the only one of this directory; None if there is no such one."""
     found = running_stacks()
-    here = [stack for stack in found if stack.directory == os.getcwd()]
+    here = [stack for stack in found if not stack.is_elsewhere]
     for stacks in (here, found):
         if len(stacks) == 1:
             return stacks[0]
     return None
+
+
+def stack_at(url: str) -> RunningStack | None:
+    """Return the running stack whose query service has this URL; None if there is none."""
+    return next((stack for stack in running_stacks() if stack.url == url), None)
 
 
 def start_of(pid: int) -> str | None:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
-import orjson
 
 from sowline.errors import SowlineError
+from sowline.model.exact_numbers import read_exact
 from sowline.wire.typed_frame import is_binary, split_typed
 
 
@@ -64,13 +64,14 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     def data(self) -> Any:
         """The body as a dict, empty for messages without one; in the topic's message type as bytes.
 
+        Integers are `int`, however large; other numbers are `float`.
         Raise `bad message` for a record that can't be written in that message type.
         """
         if self.problem:
             raise SowlineError("bad message", self.problem)
         if self.native:
             return self.body
-        return orjson.loads(self.body) if self.body else {}
+        return read_exact(self.body) if self.body else {}
 
 
 class _Record(msgspec.Struct, gc=False):

@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from sowline.client.client import Client
 from sowline.model.key import sow_key
+from sowline.runtime.ports import free_port
 from tests.integration.services import ROOT, SECONDS_MAX, http_status, wait_for
 
 SOWLINE = Path(sys.executable).with_name("sowline")
@@ -407,8 +409,11 @@ def test_commands_find_the_running_system(shell: Shell, addresses: dict[str, Any
             timeout=SECONDS_MAX,
         )
 
-    assert json.loads(run("sow", up.topic, "-f", "/id = 51").stdout) == {"id": 51}
+    sow = run("sow", up.topic, "-f", "/id = 51")
+    assert json.loads(sow.stdout) == {"id": 51}
+    # This one runs in another directory, which a pipe must not hide.
     which = f"sowline: using {addresses['url']} of `sowline up` (pid {up.process.pid}, "
+    assert sow.stderr == f"{which}{up.log.parent / 'topics.yaml'}), which runs in another directory\n"
     for command in (
         ("dump", up.topic, "--from", "changes"),
         ("verify", up.topic),
@@ -503,6 +508,34 @@ def test_types(shell: Shell) -> None:
     assert re.fullmatch("not supported: expected records in .*, got none: publish some first\n", done.stderr)
 
 
+@pytest.mark.parametrize("command", ["topics", "sow any", "publish any {}", "types any", "bench any"])
+def test_without_a_service(command: str) -> None:
+    """A refused connection on this machine is reported at once: no word for half a minute would look like work."""
+    url = f"http://127.0.0.1:{free_port()}"
+    done = Shell(url, "any").run(f"sowline {command}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"not connected: nothing listens at {url}: is `sowline up` running?\n"
+
+
+def test_integers_of_any_size_arrive_as_they_are(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+    """In pipes, on a terminal, and in Python's client, which can publish them, too."""
+    long, record = 123456789012345678903, '{"id":61,"n":123456789012345678903}'
+    shell.lines(f"sowline publish $TOPIC --wait '{record}'")
+    asked = ("sow", up.topic, "--url", addresses["url"], "--filter", "/id = 61")
+    assert on_terminal(*asked) == ["ID                      N", f"61  {long}"]
+    assert shell.run("sowline sow $TOPIC -f '/id = 61'").stdout == f"{record}\n"
+    with Client(addresses["url"]) as client:
+        (key,) = [message.sow_key for message in client.sow(up.topic, filter="/id = 61") if message.sow_key]
+        assert client.record(up.topic, "61")["n"] == long
+        with client.local_view(up.topic, filter="/id = 61") as view:
+            assert view[key] == {"id": 61, "n": long}
+        client.publish(up.topic, {"id": 61, "n": -long}, wait=True)
+        assert [message.data["n"] for message in client.sow(up.topic, sow_keys=[key]) if message.sow_key] == [
+            -long
+        ]
+    shell.lines("sowline delete $TOPIC -f 1=1")
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -559,6 +592,18 @@ def test_a_second_up_in_the_same_directory(shell: Shell, up: Up) -> None:
     assert done.returncode == 1
     assert done.stderr == f"already running: {which}; it uses {up.log.parent / 'state'}\n"
     assert up.descendants() == below
+
+
+def test_an_up_whose_port_is_taken(shell: Shell, tmp_path: Path) -> None:
+    """Somebody who has one system already learns the option that takes any free port."""
+    (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
+    port = shell.url.rpartition(":")[2]
+    done = shell.run(f"cd {tmp_path} && sowline up --port {port}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"no port: expected a free port at 127.0.0.1:{port}, got: Address already in use; stop the program that"
+        " uses it, or give another; --port auto takes the next free one\n"
+    )
 
 
 def test_killed_up_leaves_nothing_behind(shell: Shell, up: Up) -> None:

@@ -24,6 +24,7 @@ from tests.integration.services import SECONDS_MAX, Service, System, system
 KINDS = (
     "sync",
     "async",
+    "dicts",
     "restart",
     "left",
     "gone",
@@ -154,6 +155,28 @@ def test_ways_to_ask(served: Served) -> None:
             asked(order_by=",")
         with pytest.raises(SowlineError, match="expected a topic"):
             client.explain("nothing")
+
+
+async def test_records_as_dicts(served: Served) -> None:
+    """One by one from both clients; who leaves in the middle ends the query, and the client goes on."""
+    topic = served.names["dicts"]
+    records = [{"id": number, "n": 10**20 + number} for number in range(300)]
+    with Client(served.url) as client:
+        client.publish_all(topic, records)
+        assert list(client.records(topic, order_by="/id")) == records
+        assert list(client.records(topic, filter="/id = 7", options="select=[-/,+/n]")) == [{"n": 10**20 + 7}]
+        left = client.records(topic, order_by="/id", batch_size=1)
+        assert [next(left), next(left)] == records[:2]
+        del left
+        with pytest.raises(SowlineError, match="operand"):
+            list(client.records(topic, filter="/a >"))
+        assert next(client.records(topic, order_by="/id DESC")) == records[-1]
+    async with AsyncClient(served.url) as client:
+        assert [one async for one in client.records(topic, order_by="/id")] == records
+        async for one in client.records(topic, order_by="/id", batch_size=1):
+            assert one == records[0]
+            break
+        assert [one async for one in client.records(topic, top_n=1, order_by="/id DESC")] == records[-1:]
 
 
 def test_query_that_is_left(served: Served) -> None:

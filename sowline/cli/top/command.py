@@ -20,7 +20,7 @@ from sowline.cli.help import cli_command
 from sowline.cli.http import get, read_metrics, served_topics
 from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import chosen_stack
+from sowline.runtime.running_stack import chosen_stack, stack_at
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """Switch to the terminal's alternate screen without a cursor, and back."""
@@ -54,7 +54,7 @@ def top(
 
     Owners of partitions are known if the materializers are among the services.
     """
-    urls = urls or _found_urls()
+    urls = urls or found_urls()
     with ThreadPoolExecutor(len(urls)) as pool, contextlib.suppress(KeyboardInterrupt):
         looks = _looks(pool, urls, connection)
         if as_json:
@@ -67,9 +67,9 @@ def top(
             _show(looks, sort, every)
 
 
-def _found_urls() -> tuple[str, ...]:
+def found_urls() -> tuple[str, ...]:
     """Return the URLs of the running `sowline up`, and report which one it is; without one, the usual URL."""
-    stack = chosen_stack()
+    stack = chosen_stack() or stack_at(USUAL_URL)
     if stack is None:
         return (USUAL_URL,)
     click.echo(f"sowline: {stack.sentence}", err=True)

@@ -89,7 +89,10 @@ def _topics_for(
         return kept
     if not data:
         raise SowlineError("bad request", f"expected data to {command}, got none")
-    return [topics[chosen_topic(name, topics, rights.write)]]
+    topic = topics[chosen_topic(name, topics, rights.write)]
+    # Before the records are read: as lines of a topic whose publishers give keys, they would lack their keys.
+    check_writable(topic)
+    return [topic]
 
 
 def _check_selector(**selectors: object) -> None:

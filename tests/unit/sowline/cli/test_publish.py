@@ -1,13 +1,16 @@
 """The writing commands: what they ask of a client."""
 
 import io
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from sowline.cli import main
+from sowline.cli import main, writing
 from sowline.client.writing import Written
 
 Asked = list[tuple[Any, ...]]
@@ -40,6 +43,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         delta_publish = method("delta_publish")
         deltas = method("deltas", ["noop", "applied"])
         sow_delete = method("sow_delete", 3)
+
+        def flush(self) -> None:
+            pass
 
         def publish_all(self, topic: str, records: Iterable[str], **named: Any) -> Written:
             lines = list(records)
@@ -92,6 +98,87 @@ def test_outcomes_are_printed_with_a_key_too(
     assert capfd.readouterr().out == '{"commands":1,"outcomes":{"applied":1},"effect":"files:0@1"}\n'
     refused = run(main, [command, "files", "--key", "k", "--wait", "{}", "{}"])
     assert (refused.exit_code, len(asked)) == (1, 1)
+
+
+@pytest.mark.parametrize("wait", [(), ("--wait",)])
+def test_progress_is_shown_of_records_however_they_are_written(
+    asked: Asked,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    wait: tuple[str, ...],
+) -> None:
+    """Each record is counted as it is read, and the end of the input begins the wait; nothing of that on output."""
+    noted: list[Any] = []
+
+    @contextmanager
+    def reported_if_slow(what: str) -> Iterator[Callable[[], None]]:
+        yield lambda: noted.append(what)
+
+    monkeypatch.setattr(writing, "ProgressLine", lambda: lambda *given: noted.append(given))
+    monkeypatch.setattr(writing, "reported_if_slow", reported_if_slow)
+    main(["publish", "orders", "{}", "{}", *wait], standalone_mode=False)
+    waits = "waiting until queries see them" if wait else "waiting until Kafka has the records"
+    assert noted == [("published", 1), ("published", 2), waits]
+    assert capfd.readouterr().out.count("\n") == len(wait)
+
+
+Typed = Callable[[str], None]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Sets what the user of a terminal types."""
+
+    def typed(text: str) -> None:
+        terminal = io.StringIO(text)
+        terminal.isatty = lambda: True  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, "stdin", terminal)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    return typed
+
+
+@pytest.mark.parametrize(
+    ("selector", "named", "what"),
+    [
+        (("--filter", "/a = 1"), {"filter": "/a = 1"}, "every record that matches /a = 1"),
+        (("--key", "17"), {"keys": ["17"]}, "the record with the SOW key 17"),
+        (("--key", "1", "--key", "2"), {"keys": ["1", "2"]}, "the records with the SOW keys 1, 2"),
+        (("--data", '{"id":1}'), {"data": '{"id":1}'}, 'the record with the key of {"id":1}'),
+    ],
+)
+def test_a_delete_on_a_terminal_is_confirmed(
+    asked: Asked,
+    typed: Typed,
+    capfd: pytest.CaptureFixture[str],
+    selector: tuple[str, ...],
+    named: dict[str, Any],
+    what: str,
+) -> None:
+    """The question names the topic, the service and the records; only `y` deletes, and `--yes` skips the question."""
+    url = "http://127.0.0.1:1"
+    command = ["delete", "orders", "--url", url, *selector]
+    question = f"Delete from orders at {url} {what}? [y/N]: "
+    for answer in ("n\n", "\n", ""):
+        typed(answer)
+        with pytest.raises(click.Abort):
+            main(command, standalone_mode=False)
+        assert capfd.readouterr().err.startswith(question)
+    assert asked == []
+    typed("y\n")
+    main(command, standalone_mode=False)
+    assert capfd.readouterr().err == question
+    typed("")
+    main([*command, "--yes"], standalone_mode=False)
+    assert capfd.readouterr().err == ""
+    assert asked == [("sow_delete", "orders", {"tags": (), **named})] * 2
+
+
+def test_a_delete_in_a_pipe_is_not_asked_about(asked: Asked, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nobody is there to answer."""
+    main(["delete", "orders", "--filter", "1=1", "--url", "http://127.0.0.1:1"], standalone_mode=False)
+    assert len(asked) == 1
+    assert capfd.readouterr().err == ""
 
 
 def test_a_lifetime_that_is_none_is_refused(asked: Asked) -> None:

@@ -249,24 +249,30 @@ async def test_a_function_is_asked_for_each_token(service: Service) -> None:
 
 NO_NAME, NO_ANSWER = socket.EAI_NONAME, socket.EAI_AGAIN
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+NOTHING = "nothing listens at {}: is `sowline up` running?"
 
 
 @pytest.mark.parametrize(
-    ("url", "failure"),
+    ("url", "failure", "message"),
     [
-        ("http://127.0.0.1:1", REFUSED),
-        ("http://localhost:1", OSError("Multiple exceptions: refused, refused")),
-        ("http://db.example", socket.gaierror(NO_NAME, "no name")),
+        ("http://127.0.0.1:1", REFUSED, NOTHING.format("http://127.0.0.1:1")),
+        ("http://localhost:1", OSError("Multiple exceptions"), NOTHING.format("http://localhost:1")),
+        (
+            "http://db.example",
+            socket.gaierror(NO_NAME, "no name"),
+            f"expected a query service at http://db.example, got: [Errno {NO_NAME}] no name",
+        ),
     ],
 )
 async def test_a_service_that_is_not_there_is_reported_at_once(
-    service: Service, url: str, failure: Exception
+    service: Service, caplog: pytest.LogCaptureFixture, url: str, failure: Exception, message: str
 ) -> None:
     """The address is wrong, or the service is down: the user of a command should not wait for half a minute."""
     service.refuse(failure)
-    with pytest.raises(SowlineError, match=f"expected a query service at {url}: ") as error:
+    with pytest.raises(SowlineError) as error:
         await AsyncClient(url).__aenter__()
-    assert error.value.reason == "not connected"
+    assert (error.value.reason, error.value.message) == ("not connected", message)
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(
@@ -280,13 +286,30 @@ async def test_a_service_that_is_not_there_is_reported_at_once(
     ],
 )
 async def test_a_service_that_may_be_starting_is_waited_for(
-    service: Service, url: str, failure: Exception
+    service: Service, caplog: pytest.LogCaptureFixture, url: str, failure: Exception
 ) -> None:
-    """Another machine refuses connections while its service restarts; a resolver may fail for a moment."""
+    """Another machine refuses connections while its service restarts; a resolver may fail for a moment.
+
+    Each attempt is logged, so that nobody waits for half a minute without knowing why.
+    """
+    service.refuse(failure)
     service.refuse(failure)
     service.accept()
     async with AsyncClient(url):
-        assert len(service.tokens) == 2
+        assert len(service.tokens) == 3
+    why = str(failure) or type(failure).__name__
+    expected = f"expected a query service at {url}, got: {why}"
+    assert caplog.messages == [f"{expected}; trying again in {pause} s" for pause in ("0.05", "0.1")]
+
+
+async def test_what_a_failure_is_called_can_not_steer_a_terminal(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program that is no service may have sent it."""
+    service.refuse(OSError(1, "\x1b[2J"))
+    service.accept()
+    async with AsyncClient("http://192.0.2.1"):
+        assert "\x1b" not in caplog.text
 
 
 async def test_a_connection_that_is_lost_is_made_again(service: Service) -> None:

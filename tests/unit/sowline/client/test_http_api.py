@@ -62,6 +62,8 @@ async def test_a_service_that_does_not_answer_is_there(ask: str, silent: str) ->
 
 @pytest.mark.parametrize("ask", ["topics", "publish", "command"])
 async def test_no_service_is_there(ask: str) -> None:
-    """The error says so."""
-    error = await refusal(f"http://127.0.0.1:{free_port()}", ask)
+    """The error says so, and what the user of a command probably forgot."""
+    url = f"http://127.0.0.1:{free_port()}"
+    error = await refusal(url, ask)
     assert error.reason == "not connected"
+    assert error.message == f"nothing listens at {url}: is `sowline up` running?"

@@ -123,6 +123,22 @@ def test_numbers_out_of_range_can_be_read() -> None:
     assert shown == {"1": {"a": float("inf")}}
 
 
+def test_integers_beyond_64_bits_are_read_as_they_are() -> None:
+    """By each reader of a record, and by callbacks."""
+    log, long = Log(), 123456789012345678903
+    shown = view(callbacks=log.callbacks)
+    shown.take([publish("1", {"n": long}), publish("1", {"n": -long})])
+    assert log.calls == [("insert", "1", {"n": long}), ("update", "1", {"n": -long}, {"n": long})]
+    assert [shown["1"], *shown.values(), *dict(shown.items()).values()] == [{"n": -long}] * 3
+    assert [type(record["n"]) for record in shown.values()] == [int]
+
+
+def test_integers_beyond_64_bits_are_in_the_order_of_the_service() -> None:
+    """It sorts by doubles: those that are equal then are in the order of their SOW keys."""
+    shown = view("/n", k1={"n": 2**70 + 1}, k2={"n": 2**70}, k3={"n": 1})
+    assert list(shown) == ["3", "1", "2"]
+
+
 def test_an_iterator_sees_one_instant() -> None:
     """What happens meanwhile is not seen."""
     shown = view(k1={"a": 1}, k2={"a": 2}, k3={"a": 3})

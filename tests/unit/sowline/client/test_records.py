@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.client.records import GONE, Effect, RecordSet
+from sowline.client.records import GONE, Effect, RecordSet, asked_records, record_of
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
 from sowline.model.merge import take_out
@@ -317,3 +317,18 @@ def test_the_property_can_see_every_delivery() -> None:
         for how in Delivery.__args__  # type: ignore[attr-defined]
     }
     assert len(set(shapes.values())) == len(shapes)
+
+
+def test_a_record_as_a_dict_has_the_intrinsics_that_were_asked_for() -> None:
+    """As an answer for one record has them."""
+    body = b'{"rating":5}'
+    assert record_of(Message("sow", body=body)) == {"rating": 5}
+    assert record_of(Message("sow", body=body, intrinsics={"~version": 2})) == {"rating": 5, "~version": 2}
+
+
+def test_records_as_dicts_are_not_in_a_message_type() -> None:
+    """That is refused before it is asked."""
+    with pytest.raises(SowlineError, match="expected options without format=native") as error:
+        asked_records("orders", options="format=native")
+    assert error.value.reason == "invalid options"
+    assert asked_records("orders", filter="/a = 1", top_n=3).command == "sow"

@@ -1,14 +1,16 @@
 """Everything on one machine: what each service is told."""
 
+import sys
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 
 import httpx2
 import pytest
 
 from sowline.errors import SowlineError
 from sowline.runtime import local_stack
-from sowline.runtime.local_stack import LocalStack, StackProcess
+from sowline.runtime.local_stack import LocalStack, StackProcess, wait_ready
 from sowline.serving.authorization.access_file import parse_access
 from sowline.serving.authorization.identity import NOTHING
 
@@ -87,14 +89,43 @@ def test_a_service_that_is_not_ready_says_why(
     why: str, more: str, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has its sentence, which names what to do."""
-    stack = LocalStack(config, tmp_path, "127.0.0.1", 0, None)
-    stack._services = services(stack)
+    waited = services(LocalStack(config, tmp_path, "127.0.0.1", 0, None))
     monkeypatch.setattr(StackProcess, "ended", False)
     monkeypatch.setattr(local_stack, "READY_SECONDS_MAX", 0.0)
     monkeypatch.setattr(local_stack, "_not_ready", lambda url: why)
     with pytest.raises(SowlineError) as error:
-        stack._wait_ready()
+        wait_ready(waited, Event())
     assert error.value.message == f"the materializer was not ready after 0 s{more}"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_start_is_shown_on_a_terminal(
+    is_terminal: bool,
+    config: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Which services are ready, and what the others wait for; a log of the service has no such lines."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(StackProcess, "ended", False)
+    monkeypatch.setattr(local_stack, "TELL_SECONDS", 0.0)
+    materializer, query, fanout = services(LocalStack(config, tmp_path, "127.0.0.1", 0, None))
+    answers: dict[str, list[str | None]] = {
+        materializer.url: [None],
+        query.url: ["loads orders", "", None],
+        fanout.url: [None],
+    }
+    monkeypatch.setattr(local_stack, "_not_ready", lambda url: answers[url.removesuffix("/readyz")].pop(0))
+    assert wait_ready([materializer, query, fanout], Event())
+    lines = [
+        "ready: materializer",
+        "not ready yet: query service: loads orders",
+        "ready: fanout",
+        "not ready yet: query service",
+        "ready: query service",
+    ]
+    assert capsys.readouterr() == ("", "".join(f"sowline: {line}\n" for line in lines if is_terminal))
 
 
 @pytest.mark.parametrize(

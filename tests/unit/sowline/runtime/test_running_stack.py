@@ -4,11 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from sowline.cli import main
+from sowline.cli.connection import USUAL_URL, found_url
+from sowline.cli.top.command import found_urls
 from sowline.runtime.running_stack import RunningStack, announced, chosen_stack, running_stacks, start_of
 
 
@@ -71,6 +76,73 @@ def test_of_several_the_one_of_this_directory(state: Path) -> None:
     assert chosen_stack() is None
     with announced(stack()):
         assert chosen_stack() == stack()
+
+
+def announced_in(state: Path, *directories: str) -> None:
+    """Let stacks run that were started in these directories, at ports from 8080 on."""
+    state.mkdir(parents=True)
+    for number, directory in enumerate(directories):
+        one = stack(directory=directory, url=f"http://127.0.0.1:{8080 + number}")
+        (state / f"{number}.json").write_text(json.dumps(asdict(one)))
+
+
+USING = "sowline: using http://127.0.0.1:8080 of `sowline up` (pid {}, topics.yaml)"
+ELSEWHERE = f"{USING}, which runs in another directory\n"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("find", [found_url, lambda: found_urls()[0]])
+@pytest.mark.parametrize("directories", [("/a",), ("/a", "/b")])
+def test_who_goes_to_the_system_of_another_directory_says_so(
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    directories: tuple[str, ...],
+    find: Callable[[], str],
+    is_terminal: bool,
+) -> None:
+    """In a pipe too; also if it is found only because it has the usual port."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    announced_in(state, *directories)
+    assert find() == USUAL_URL
+    assert capsys.readouterr() == ("", ELSEWHERE.format(os.getpid()))
+
+
+@pytest.mark.parametrize(("url", "is_reported"), [(USUAL_URL, False), ("http://127.0.0.1:8081", True)])
+def test_who_goes_to_the_system_of_this_directory_says_little(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, is_reported: bool
+) -> None:
+    """A terminal shows which one it is if it has an unusual port; a pipe has no line about what was expected."""
+    with announced(stack(url=url)):
+        assert found_url() == url
+        assert capsys.readouterr() == ("", "")
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        assert found_url() == url
+        line = USING.format(os.getpid()).replace(USUAL_URL, url)
+        assert capsys.readouterr() == ("", f"{line}\n" if is_reported else "")
+
+
+def test_a_shell_that_completes_a_word_shows_only_words(state: Path) -> None:
+    """A line about the system would stand in the middle of the command that is being typed."""
+    announced_in(state, "/a")
+    completing = {
+        "_SOWLINE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "sowline sow orders --full",
+        "COMP_CWORD": "3",
+    }
+    done = CliRunner().invoke(main, prog_name="sowline", env=completing)
+    assert (done.stdout, done.stderr) == ("plain,--full\n", "")
+
+
+def test_who_finds_no_system_says_nothing(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The usual address is asked, at which none of them is."""
+    assert found_url() == USUAL_URL
+    state.mkdir(parents=True)
+    for number in range(2):
+        one = stack(directory="/a", url=f"http://127.0.0.1:{9000 + number}")
+        (state / f"{number}.json").write_text(json.dumps(asdict(one)))
+    assert found_url() == USUAL_URL
+    assert capsys.readouterr() == ("", "")
 
 
 def test_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

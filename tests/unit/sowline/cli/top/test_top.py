@@ -179,7 +179,7 @@ def test_without_a_terminal_one_table_is_printed() -> None:
     asked = ["top", "--every", "0.1", "--url", "http://127.0.0.1:1"]
     done = CliRunner().invoke(main, asked)
     assert (done.exit_code, done.output.count("SERVICE")) == (0, 1)
-    assert "Connection refused" in done.output
+    assert "nothing listens at http://127.0.0.1:1: is `sowline up` running?" in done.output
 
 
 def read_until(terminal: int, wanted: str) -> str:

@@ -45,3 +45,19 @@ def test_headers_that_can_t_be_are_refused(topics: Definitions, given: dict[str,
     with pytest.raises(SowlineError, match="expected") as error:
         posted_writes(topics, "orders", "publish", given, [b'{"id": 1}'], EVERYTHING)
     assert error.value.reason == "bad header"
+
+
+@pytest.mark.parametrize("are_lines", [True, False])
+@pytest.mark.parametrize("command", ["publish", "delta_publish"])
+def test_a_view_takes_no_commands(command: str, are_lines: bool) -> None:
+    """Also where lines with keys would be read first: the sentence is the same for those who wait for the outcome."""
+    parsed = parse_topics(
+        "topics: [{name: orders, key: /id}]\nviews: [{name: v, from: orders, filter: /id > 1}]"
+    )
+    topics = {topic.name: topic for topic in parsed.topics}
+    with pytest.raises(SowlineError) as error:
+        posted_writes(topics, "v", command, {}, [b'{"id": 1}'], EVERYTHING, are_lines=are_lines)
+    assert (error.value.reason, error.value.message) == (
+        "view",
+        "expected a topic that takes commands, got the view v: write to orders, which it is computed from",
+    )

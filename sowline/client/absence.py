@@ -1,0 +1,48 @@
+"""Why no service answers, as a sentence for the user: nothing is there, or it does not go on with its answer."""
+
+import socket
+from urllib.parse import urlsplit
+
+import httpx2
+
+from sowline.config.proxies import is_loopback, via
+from sowline.errors import SowlineError
+
+
+def is_absent(url: str, error: Exception) -> bool:
+    """Tell whether there is no service: its name does not resolve, or nothing on this machine listens at the port.
+
+    Another machine that refuses a connection may be starting the service.
+    """
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return is_loopback(urlsplit(url).hostname or "") and _is_refused(error)
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Tell whether a connection was refused; a library's own error has what it is about as its cause.
+
+    A name such as `localhost` with several addresses has one error for all of them, without a number. An error of
+    another type without one is of a connection that was accepted: a service may be starting behind it.
+    """
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError) or (type(error) is OSError and error.errno is None):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def no_answer(service: str, url: str, error: Exception) -> SowlineError:
+    """Return the error for a request that was not answered: no service is there, or it takes too long."""
+    if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
+        seconds = error.request.extensions["timeout"]["read"]
+        return SowlineError(
+            "request timeout",
+            f"expected {service} at {url} to go on with its answer within {seconds:g} s, got nothing; it may still do"
+            f" what was asked, so look before you ask again{via(url)}",
+        )
+    if not isinstance(error, socket.gaierror) and is_absent(url, error):
+        address = urlsplit(url)._replace(path="", query="", fragment="").geturl()
+        return SowlineError("not connected", f"nothing listens at {address}: is `sowline up` running?")
+    why = str(error) or type(error).__name__
+    return SowlineError("not connected", f"expected {service} at {url}, got: {why}{via(url)}")
