@@ -1,7 +1,7 @@
 """One record to 250 of ten thousand clients: Sowline, Centrifugo, and a native loop that does nothing but send.
 
 The load is that of `bench.keyed` with 40 keys: the same publisher, broker, records, rates and clients, by turns. A
-server starts anew for each turn, in which the rate is raised until it is not sustained.
+server starts again for each turn, in which the rate is raised until it is not sustained.
 """
 
 import statistics
@@ -34,8 +34,10 @@ def run(records: int, runs: int) -> str:
                 with enter() as server:
                     for held in raised(server, SHARED):
                         found[name, held.rate].append(held)
-    medians = {place: Held(*map(statistics.median, zip(*some, strict=True))) for place, some in found.items()}
-    rows = [(name, *held.cells, f"{held.cpu_us:.1f}") for (name, _), held in medians.items()]
+    rows = []
+    for (name, _), some in found.items():
+        held = Held(*map(statistics.median, zip(*some, strict=True)))
+        rows.append((name, *held.cells, f"{held.cpu_us:.1f}"))
     caption = (
         f"{CLIENTS:,} clients of {SHARED.keys} keys, {RECORD_BYTES:,} bytes a record, medians of {runs}."
     )
