@@ -1,4 +1,4 @@
-"""The floor of all servers of many clients: `send_loop.rs`, compiled for the run. It reads no Kafka."""
+"""What it costs to send each message alone: `send_loop.rs`, compiled for the run. It reads no Kafka."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-//! The least that a server can do for its clients: one `write` of a WebSocket frame to each that wants the record.
+//! What the kernel asks of a server that sends each message alone: one `write` of a frame to each client of a record.
 //!
 //! `send_loop CLIENTS KEYS` prints its port. The first CLIENTS connections to it are WebSockets, and want the KEYS by
 //! turns. Those behind them are publishers, one after the other, and send lines of a key and a record.
