@@ -22,6 +22,7 @@ BENCHMARKS = (
     "gateway",
     "connections",
     "keyed",
+    "delivery",
     "handoff",
     "slow_reader",
     "one_write",

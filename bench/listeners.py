@@ -17,6 +17,9 @@ from sowline.runtime.ports import HOST
 CONNECTING_MAX = 500
 """Handshakes at once."""
 
+ACKNOWLEDGED = (b'"status":"success"',)
+"""What the answer to a request has."""
+
 WAIT_SECONDS = 0.1
 RECEIVED_BYTES_MAX = 256 * 1024
 
@@ -28,10 +31,12 @@ _MARKS = re.compile(rb'"sent":([0-9.]+),"number":([0-9]+)')
 class _Listener:
     """One client: its socket, the beginning of a frame that is not whole yet, and how many messages it has."""
 
-    __slots__ = ("is_answered", "messages", "receive", "rest", "socket")
+    __slots__ = ("is_answered", "messages", "receive", "request", "rest", "socket")
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, request: bytes) -> None:
         self.socket = connection
+        self.request: bytes | None = request
+        """What it asks for; None once it has asked."""
         self.receive = connection.recv
         self.rest = b""
         self.messages = 0
@@ -44,8 +49,12 @@ class Listeners:
     A client that is disconnected, or gets another message than the next one of its record, fails `reached`.
     """
 
-    def __init__(self, port: int, requests: list[bytes]) -> None:
-        """Open a connection for each request, and return once all have their answer."""
+    def __init__(self, port: int, requests: list[bytes], answers: tuple[bytes, ...] = ACKNOWLEDGED) -> None:
+        """Open a connection for each request, and return once all have their answer.
+
+        `answers` are parts of the messages that answer one request, in their order.
+        """
+        self._answers = answers
         self._epoll = select.epoll()
         self._all: dict[int, _Listener] = {}
         self._is_over = False
@@ -90,9 +99,9 @@ class Listeners:
 
     def _connected(self, port: int, request: bytes) -> _Listener:
         connection = socket.create_connection((HOST, port))
-        connection.sendall(HANDSHAKE + frame_of_client(request))
+        connection.sendall(HANDSHAKE)
         connection.setblocking(False)
-        listener = self._all[connection.fileno()] = _Listener(connection)
+        listener = self._all[connection.fileno()] = _Listener(connection, request)
         self._epoll.register(connection, select.EPOLLIN)
         return listener
 
@@ -113,8 +122,11 @@ class Listeners:
                 data = listener.rest + data
             if listener.is_answered:
                 self._take(listener, data)
+            elif listener.request is not None:
+                _ask(listener, listener.request, data)
+                listener.is_answered = listener.request is None and not self._answers
             else:
-                _take_answer(listener, data)
+                _take_answer(listener, data, self._answers)
 
     def _take(self, listener: _Listener, data: bytes) -> None:
         now, end = time.monotonic(), 0
@@ -130,18 +142,28 @@ class Listeners:
         listener.rest = data[end:]
 
 
-def _take_answer(listener: _Listener, data: bytes) -> None:
-    """Take the handshake, and the acknowledgement of the subscription behind it."""
-    head, found, rest = data.partition(b"\r\n\r\n")
-    if found and not head.startswith(b"HTTP/1.1 101"):
-        raise ConnectionError(f"expected a WebSocket, got {head!r}")
-    frames = list(_frames(rest)) if found else []
-    if not frames:
+def _ask(listener: _Listener, request: bytes, data: bytes) -> None:
+    """Take the handshake, and send the request behind it: some servers refuse one that comes earlier."""
+    if not data.endswith(b"\r\n\r\n"):
         listener.rest = data
         return
-    (start, end), *others = frames
-    if b'"status":"success"' not in rest[start:end] or others or end < len(rest):
-        raise AssertionError(f"expected an acknowledgement, got {rest!r}")
+    if not data.startswith(b"HTTP/1.1 101"):
+        raise ConnectionError(f"expected a WebSocket, got {data!r}")
+    listener.socket.sendall(frame_of_client(request))
+    listener.request, listener.rest = None, b""
+
+
+def _take_answer(listener: _Listener, data: bytes, answers: tuple[bytes, ...]) -> None:
+    """Take the messages that answer the request."""
+    frames = list(_frames(data))
+    messages = [message for start, end in frames for message in data[start:end].splitlines()]
+    if any(part not in message for part, message in zip(answers, messages, strict=False)):
+        raise AssertionError(f"expected {answers}, got {messages}")
+    if len(messages) < len(answers):
+        listener.rest = data
+        return
+    if len(messages) > len(answers) or frames[-1][1] < len(data):
+        raise AssertionError(f"expected nothing behind {answers}, got {data!r}")
     listener.is_answered, listener.rest = True, b""
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from confluent_kafka import Producer
 
@@ -41,7 +41,14 @@ def system(kafka: str, directory: Path, topics: str, *more: str) -> Iterator[str
         process.wait()
 
 
-def at_rate(producer: Producer, rate: float, goes_on: Callable[[], bool]) -> Iterator[float]:
+class Polled(Protocol):
+    """What sends when it is polled, as Kafka's producer does."""
+
+    def poll(self, seconds: float) -> object:
+        """Send what was taken."""
+
+
+def at_rate(producer: Polled, rate: float, goes_on: Callable[[], bool]) -> Iterator[float]:
     """Yield for each record that is due, at so many a second, the time of the monotonic clock when that was seen."""
     began, seen = time.monotonic(), 0
     while goes_on():
