@@ -147,7 +147,7 @@ def test_a_system(base: Environment, server: Environment, tmp_path: Path) -> Non
     print(f"server: {size_of(server.packages) / 1e6:.1f} MB")
     (tmp_path / "topics.yaml").write_text(TOPICS)
     refused = base.run("sowline", "up", cwd=tmp_path)
-    assert (refused.returncode, refused.stderr.partition(":")[0]) == (1, "no server")
+    assert (refused.returncode, refused.stderr.partition(":")[0]) == (2, "no server")
     with stack(server, tmp_path) as system:
         url = ("--url", system["url"])
         publish = base.run("sowline", "publish", "orders", '{"id": 1, "status": "open"}', "--wait", *url)

@@ -18,7 +18,7 @@ WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({SERVER!r}));"
 """The begin of a program that can't import the packages of the services."""
 NO_SERVER = (
     f"no server: expected the packages of the services, but {', '.join(SERVER)} can't be imported: install them"
-    " with pip install 'sowline[server]'\n"
+    " with pip install 'sowline[server]', or in a clone pip install '.[server]'\n"
 )
 SERVICES = (
     Program.MATERIALIZER,
@@ -70,12 +70,12 @@ def test_a_command_that_sends_requests_needs_none(name: str) -> None:
     "name", ["up", "materializer", "query-service", "gateway", "views", "fanout", "dump"]
 )
 def test_a_service_without_its_packages(name: str, tmp_path: Path) -> None:
-    """One sentence has the command that installs them."""
+    """One sentence has the command that installs them, and the exit code is that of wrong usage."""
     config = tmp_path / "topics.yaml"
     config.write_text("topics: [{name: orders, key: /id}]")
     words = ["orders"] if name == "dump" else ["--config", str(config)]
     done = run(f"from sowline.cli import main; main([{name!r}, *sys.argv[1:]])", *words)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", NO_SERVER)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", NO_SERVER)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_service_without_its_packages(name: str, tmp_path: Path) -> None:
 def test_a_program_without_its_packages(words: list[str]) -> None:
     """It ends with the same sentence as its command."""
     done = run("import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)", *words)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", NO_SERVER)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", NO_SERVER)
 
 
 @pytest.mark.parametrize("program", [Program.MATERIALIZER, Program.VIEWS])
