@@ -51,7 +51,7 @@ def direct(url: str) -> dict[str, Any]:
     """Return the options of an HTTP client for this URL: none of the proxies where its host is loopback.
 
     A client reads the proxies of the environment even if it mounts others, and a SOCKS proxy without a package for it
-    is an ImportError. So a plain client of loopback does not read them. One with TLS does: SSL_CERT_FILE is there, too.
+    is an ImportError. So a plain client of loopback reads none. One with TLS does: SSL_CERT_FILE is there, too.
     """
     host = _host(url)
     if not is_loopback(host):
