@@ -108,7 +108,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CLONE, NPM_PACKAGE = (f"tests/distribution/checks.py::test_the_{name}" for name in ("clone", "npm_package"))
 
 
-def told(page: str, test: str) -> list[str]:
+def commands_for(page: str, test: str) -> list[str]:
     """Return the commands of each block of a page that a test here runs."""
     blocks = [block.text for block in blocks_of(page) if block.elsewhere == test]
     return ["\n".join(command.text for command in commands_of(text)) for text in blocks]
@@ -221,9 +221,9 @@ def released(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
 
 
 def test_the_tutorial(released: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever follows it literally sees what it shows; nothing of the clone or of this user's cache is there.
+    """A reader who follows it literally sees what it shows; nothing of the clone or of this user is there.
 
-    Only Kafka's jars are not fetched anew where they are: what fetches them is tested with a cache of its own.
+    Only Kafka's jars are those of this user's cache: another test fetches them into an empty one.
     """
     home, cache = tmp_path / "home", Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home.mkdir()
@@ -259,7 +259,7 @@ def test_the_npm_package(released: Environment, packages: Path, tmp_path: Path) 
     """In an empty project, it writes to the services of the same release."""
     package = str(one_of(packages / "npm", "*.tgz"))
     (install,) = {
-        text for page in ("docs/install.md", "docs/typescript.md") for text in told(page, NPM_PACKAGE)
+        text for page in ("docs/install.md", "docs/typescript.md") for text in commands_for(page, NPM_PACKAGE)
     }
     for command in (
         install.replace(f"../sowline/clients/typescript/sowline-{__version__}.tgz", package),
@@ -301,9 +301,9 @@ def test_the_clone(clone: Path, tmp_path: Path) -> None:
     """The commands of docs/install.md, in their order, in a clone and an empty environment."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     given = os.environ | {"PATH": f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}"}
-    blocks = told("docs/install.md", CLONE)
+    blocks = commands_for("docs/install.md", CLONE)
     assert len(blocks) == 3
-    assert told("docs/typescript.md", CLONE) == blocks[-1:]
+    assert commands_for("docs/typescript.md", CLONE) == blocks[-1:]
     for lines in blocks:
         done = subprocess.run(["sh", "-ec", lines], cwd=clone, env=given, capture_output=True, text=True)
         assert done.returncode == 0, f"{lines}\n{done.stdout}{done.stderr}"
