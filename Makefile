@@ -16,6 +16,8 @@ LOCK ?= yes
 NATIVE ?= $(if $(shell command -v cargo),yes,no)
 CORE := $(VENV)/core-$(NATIVE)
 ARGS ?=
+# Where `make packages` puts what it builds.
+OUT ?= build/packages
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 600
@@ -26,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo check test test-all test-tools simulate mutants fuzz rust coverage lint docs bench pictures clean prerequisites set-up
+.PHONY: help demo check test test-all test-tools simulate mutants fuzz rust coverage lint docs bench packages pictures clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -89,6 +91,20 @@ docs: set-up ## the documentation as a site, in build/docs/
 
 bench: set-up ## measure, and write the tables into docs/performance.md and docs/benchmarks.md
 	@$(BIN)/python -m bench --page docs/performance.md --page docs/benchmarks.md $(ARGS)
+
+packages: set-up ## what a release publishes and this machine can build, with bills of materials, in OUT
+	@mkdir -p "$(OUT)/python" "$(OUT)/npm" "$(OUT)/chart" "$(OUT)/sbom"
+	@$(BIN)/python -m pip install --quiet --group lock
+	@for what in "" "--sdist native" $(if $(filter yes,$(NATIVE)),"--wheel native"); do \
+	    $(BIN)/python -m uv build --quiet --no-create-gitignore --out-dir "$(OUT)/python" $$what || exit; done
+	@$(BIN)/python -m uv export --quiet --locked --no-dev --all-extras --format cyclonedx1.5 \
+	    --preview-features sbom-export --output-file "$(OUT)/sbom/sowline-python.json" >/dev/null
+	@if command -v npm >/dev/null; then \
+	    cd clients/typescript && npm ci --silent && npm pack --silent --pack-destination "$(abspath $(OUT))/npm" >/dev/null && \
+	    npm sbom --sbom-format cyclonedx --omit dev >"$(abspath $(OUT))/sbom/sowline-npm.json"; \
+	else echo "sowline: without the npm package, which needs Node 20 or newer"; fi
+	@if command -v helm >/dev/null; then helm package --destination "$(OUT)/chart" helm/sowline >/dev/null; \
+	else echo "sowline: without the chart, which needs helm (make test-tools)"; fi
 
 pictures: set-up ## the pictures of README and docs, from the running demo; for a release
 	@$(BIN)/python -m examples.flights.pictures

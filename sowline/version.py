@@ -1,3 +1,9 @@
-"""The version of Sowline: in logs, health answers, stored state, and the package's metadata."""
+"""The version of Sowline, which logs, health answers, stored state and the package have; and what installs extras."""
 
 __version__ = "0.1.0"
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs an extra: of a release, and in a clone."""
+    in_clone = "./native" if extra == "native" else f"'.[{extra}]'"
+    return f"pip install 'sowline[{extra}]', or in a clone pip install {in_clone}"

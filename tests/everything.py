@@ -36,6 +36,9 @@ OVER_SHARDS = tuple(
 OVER_EARLIER_NODES = ("tests/integration/test_pages.py", "tests/integration/test_groups.py")
 """Tests whose gateway may have nodes of the version before: they send each kind of request of a gateway."""
 
+KAFKAS = ("3.9.2", "4.4.0")
+"""Versions of Kafka beside the usual one: the oldest that is tested, and the newest."""
+
 STEPS = (
     ("make", "test"),
     (
@@ -45,6 +48,10 @@ STEPS = (
         f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property",
     ),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
+    *(
+        ("make", "test", f"SOWLINE_KAFKA_VERSION={version}", "ARGS=-n 2 tests/integration")
+        for version in KAFKAS
+    ),
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
     ("make", "test", "SHARDS=2", "NODES=previous", f"ARGS=-n 2 {' '.join(OVER_EARLIER_NODES)}"),
     ("make", "test", "ARGS=tests/upgrades/checks.py"),

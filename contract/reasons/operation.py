@@ -114,7 +114,7 @@ OPERATION = (
         "no jars",
         "expected Ivy to fetch kafka from Maven Central, but it failed: check the network and run again, or"
         " name a mirror's Ivy settings in SOWLINE_IVY_SETTINGS",
-        "The jars of Kafka or Spark can't be fetched.",
+        "The jars of Kafka or Spark, or Ivy, which fetches them, can't be fetched.",
         "Follow the message: it has Ivy's reason.",
     ),
     Reason(
@@ -138,17 +138,17 @@ OPERATION = (
     ),
     Reason(
         "no pyspark",
-        "expected PySpark: install it with pip install 'sowline[spark]'",
+        "expected PySpark: install it with pip install 'sowline[spark]', or in a clone pip install '.[spark]'",
         "PySpark is not installed.",
-        "Run `pip install 'sowline[spark]'`.",
+        "Install the extra `spark`, as the message says.",
     ),
     Reason(
         "no server",
         "expected the packages of the services, but rocksdict, uvicorn can't be imported: install them with"
-        " pip install 'sowline[server]'",
-        "The packages that services need are not installed. `pip install sowline` installs the client and the"
-        " commands that send requests.",
-        "Run `pip install 'sowline[server]'` where services run.",
+        " pip install 'sowline[server]', or in a clone pip install '.[server]'",
+        "The packages that services need are not installed: the base of Sowline is the client and the commands"
+        " that send requests. The command ends with exit code 2.",
+        "Install the extra `server` where services run, as the message says.",
     ),
     Reason(
         "not registered",

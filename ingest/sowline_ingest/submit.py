@@ -17,6 +17,7 @@ from sowline.cli.help import cli_command
 from sowline.errors import SowlineError
 from sowline.runtime.jars import spark_connector_jars
 from sowline.runtime.java import find_java
+from sowline.version import installing
 
 APPLICATION = Path(str(files("sowline_ingest").joinpath("__main__.py")))
 """The program that `spark-submit` runs; its arguments are those of `sowline pipeline`."""
@@ -68,5 +69,5 @@ def _arguments(options: Mapping[str, object]) -> list[str]:
 def _spark_submit() -> str:
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        raise SowlineError("no pyspark", "expected PySpark: install it with pip install 'sowline[spark]'")
+        raise SowlineError("no pyspark", f"expected PySpark: install it with {installing('spark')}")
     return str(Path(found.origin).parent / "bin" / "spark-submit")

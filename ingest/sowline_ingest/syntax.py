@@ -17,6 +17,7 @@ from sowline.commands.pipeline_row import SOURCE
 from sowline.config.yaml_file import Problem, YamlFile, YamlFileError
 from sowline.errors import SowlineError
 from sowline.runtime.java import find_java
+from sowline.version import installing
 from sowline_ingest.definition import Pipeline, Statement, open_pipeline
 
 SQL_CHARACTERS_MAX = 32_768
@@ -80,7 +81,7 @@ def spark_jvm(conf: Mapping[str, str] | None = None) -> Any:
     SowlineError `no java` or `no pyspark`.
     """
     if find_spec("pyspark") is None:
-        raise SowlineError("no pyspark", "expected PySpark: install it with pip install 'sowline[spark]'")
+        raise SowlineError("no pyspark", f"expected PySpark: install it with {installing('spark')}")
     from pyspark import SparkContext
 
     if SparkContext._gateway is None:

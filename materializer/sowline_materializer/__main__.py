@@ -5,7 +5,8 @@ Its settings are `SOWLINE_*` variables.
 
 import sys
 
-from sowline.runtime.process import end_without_server, main
+from sowline.runtime.process import main
+from sowline.runtime.programs import end_without_server
 
 if __name__ == "__main__":
     if sys.argv[1:]:

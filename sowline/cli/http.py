@@ -58,9 +58,9 @@ def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
         headers["Authorization"] = f"Bearer {token}"
     verify = connection.tls if url.startswith("https://") else _PLAIN.tls
     try:
-        with httpx2.Client(timeout=ANSWER_SECONDS_MAX, verify=verify, mounts=direct(url)) as client:
+        with httpx2.Client(timeout=ANSWER_SECONDS_MAX, verify=verify, **direct(url)) as client:
             return _follow(client, client.build_request("GET", url, headers=headers))
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ImportError, OSError, ValueError) as error:
         raise no_answer("a service", url, error) from error
 
 

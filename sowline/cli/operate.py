@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import click
 
-from sowline.runtime.programs import Program, require_server
+from sowline.runtime.programs import Program, end_without_server
 from sowline.runtime.running_stack import chosen_stack
 
 _OPTIONS = ("--config", "--kafka", "-k", "--data-dir")
@@ -24,7 +24,7 @@ def _operation(name: str, what: str, words: int = 1) -> click.Command:
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> None:
-        require_server()
+        end_without_server()
         os.execve(
             sys.executable,
             Program.MATERIALIZER.command(name, *arguments),

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sowline.cli.help import cli_command
-from sowline.runtime.programs import Program, require_server
+from sowline.runtime.programs import Program, end_without_server
 
 Command = Callable[..., None]
 
@@ -49,7 +49,7 @@ def _service(name: str, program: Program, what: str) -> click.Command:
         help="Continue although log records are permanently gone.",
     )
     def command(**options: object) -> None:
-        require_server()
+        end_without_server()
         given = {
             f"SOWLINE_{name.upper()}": str(value) for name, value in options.items() if value is not None
         }
@@ -143,7 +143,7 @@ def up(
     Once the query service is ready, it prints all addresses: a panel on a terminal, one line of JSON in a pipe. Other
     commands find it by themselves.
     """
-    require_server()
+    end_without_server()
     from sowline.runtime.local_stack import LocalStack
 
     sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access, origins, shards).run())

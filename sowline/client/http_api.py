@@ -57,7 +57,7 @@ class HttpClient:
         """An HTTP client that keeps its connections, because creating one takes longer than most answers."""
         limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
         return httpx2.AsyncClient(
-            limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True, mounts=direct(self._url)
+            limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True, **direct(self._url)
         )
 
     async def _request(
@@ -75,7 +75,7 @@ class HttpClient:
     ) -> httpx2.Response:
         try:
             return await self._http.request(method, url, headers=headers, **given)
-        except httpx2.TransportError as error:
+        except (httpx2.RequestError, httpx2.InvalidURL, ImportError) as error:
             raise no_answer("a query service", self._url, error) from error
 
 
@@ -91,7 +91,8 @@ def _answer(response: httpx2.Response) -> dict[str, Any]:
             f" {response.status_code}{via(url)}",
         ) from None
     if response.status_code != 200:
-        raise SowlineError(answer["reason"], answer["message"])
+        message = f"expected a query service at {response.url}, got status {response.status_code}: {answer}"
+        raise SowlineError(answer.get("reason", "not connected"), answer.get("message", message))
     return answer
 
 

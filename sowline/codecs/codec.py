@@ -22,6 +22,7 @@ from sowline.codecs.schema import (
     Schema,
 )
 from sowline.errors import SowlineError, StartAgain
+from sowline.version import installing
 
 CODECS_MAX: Final = 1000
 """The number of reader schemas whose codecs are kept."""
@@ -128,6 +129,6 @@ def codec_of(reader: Schema) -> Codec:
 def _not_installed(message_type: CodecType, package: str | None) -> SowlineError:
     return SowlineError(
         "bad configuration",
-        f"expected the package {package} for topics of message type {message_type}, found none: install"
-        f" sowline[{message_type}]",
+        f"expected the package {package} for topics of message type {message_type}, found none:"
+        f" {installing(message_type)}",
     )

@@ -48,10 +48,16 @@ def _host(url: str) -> str:
 
 
 def direct(url: str) -> dict[str, Any]:
-    """Return the `mounts` of an HTTP client for this URL: none of the proxies where its host is loopback."""
+    """Return the options of an HTTP client for this URL: none of the proxies where its host is loopback.
+
+    A client reads the proxies of the environment even if it mounts others, and a SOCKS proxy without a package for it
+    is an ImportError. So a plain client of loopback reads none. One with TLS does: SSL_CERT_FILE is there, too.
+    """
     host = _host(url)
+    if not is_loopback(host):
+        return {"mounts": dict(DIRECT)}
     named = f"[{host}]" if ":" in host else host
-    return {**DIRECT, f"all://{named}": None} if is_loopback(host) else dict(DIRECT)
+    return {"mounts": {**DIRECT, f"all://{named}": None}, "trust_env": not url.lower().startswith("http:")}
 
 
 def proxy_of(url: str) -> str | None:

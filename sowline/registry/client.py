@@ -100,7 +100,7 @@ class Registry:
         self._url = url.rstrip("/")
         self._timeout = timeout
         self._http = httpx2.Client(
-            timeout=timeout, auth=auth, headers=_HEADERS, verify=_trusted(ca_file), mounts=direct(url)
+            timeout=timeout, auth=auth, headers=_HEADERS, verify=_trusted(ca_file), **direct(url)
         )
 
     def close(self) -> None:

@@ -1,9 +1,11 @@
-"""Fetches the jars of Kafka and of Spark's Kafka connector, once per user, with the Ivy in PySpark.
+"""Fetches the jars of Kafka and of Spark's Kafka connector, once per user, with Ivy.
 
-`python -m sowline.runtime.jars` fetches both in advance.
+Ivy comes with PySpark. Where only the services are installed, its one jar comes from Maven Central.
+`python -m sowline.runtime.jars` fetches both sets in advance.
 """
 
 import fcntl
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -16,9 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+import httpx2
+
 from sowline.errors import SowlineError
 from sowline.runtime.java import find_java
+from sowline.version import installing
 
+KAFKA_VERSION = "4.3.1"
+"""The version of the local broker, unless SOWLINE_KAFKA_VERSION names another one, from 3.9.0 on."""
+
+IVY_JAR = "ivy-2.5.3.jar"
+_IVY_URL = f"https://repo1.maven.org/maven2/org/apache/ivy/ivy/2.5.3/{IVY_JAR}"
+_IVY_SHA256 = "9502aa5aabf0b1484924a13ef4b5d24f121f7f91aab6768f11cc9d0906c0803b"
 _HALF = ".half-"
 
 
@@ -46,14 +57,18 @@ class JarSet:
         )
 
 
-# Kafka's jars log through slf4j but depend on no backend for it: without the second module, the broker writes no log.
-KAFKA = JarSet(
-    "kafka_2.13-4.3.1",
-    (
-        ("org.apache.kafka", "kafka_2.13", "4.3.1"),
+def kafka_of(version: str) -> JarSet:
+    """Return the jars of a broker of that version.
+
+    Kafka's jars log through slf4j but depend on no backend for it: without the second module, a broker writes no log.
+    """
+    modules = (
+        ("org.apache.kafka", "kafka_2.13", version),
         ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
-    ),
-)
+    )
+    return JarSet(f"kafka_2.13-{version}", modules)
+
+
 # PySpark already contains Hadoop's client jars, which are larger than all others together.
 SPARK_CONNECTOR = JarSet(
     "spark-sql-kafka-0-10_2.13-4.0.0",
@@ -67,7 +82,7 @@ SPARK_CONNECTOR = JarSet(
 
 def kafka_jars() -> list[Path]:
     """Return the jars of a Kafka broker, sorted; fetch missing ones (about 50 s)."""
-    return retrieve(KAFKA)
+    return retrieve(kafka_of(os.environ.get("SOWLINE_KAFKA_VERSION") or KAFKA_VERSION))
 
 
 def spark_connector_jars() -> list[Path]:
@@ -82,7 +97,7 @@ def cache_dir() -> Path:
 
 
 def retrieve(jar_set: JarSet) -> list[Path]:
-    """Return the jars of `jar_set`, sorted; raise `no jars`, `no java` or `no pyspark`.
+    """Return the jars of `jar_set`, sorted; raise `no jars` or `no java`.
 
     A directory in the cache is always complete. Of several processes, one fetches and the others wait.
     """
@@ -164,15 +179,34 @@ def _failure(jar_set: JarSet, log: str) -> str:
 
 
 def _ivy_jar() -> Path:
-    """Return the Ivy jar in the installed PySpark."""
+    """Return the Ivy jar in the installed PySpark, else the one in the cache; fetch that once."""
     # Find PySpark without importing it, which would take a second.
     spec = importlib.util.find_spec("pyspark")
     roots = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     for root in roots:
         for jar in sorted(Path(root, "jars").glob("ivy-*.jar")):
             return jar
+    jar = cache_dir() / IVY_JAR
+    if not jar.is_file():
+        content = _fetched_ivy(jar)
+        jar.with_suffix(_HALF).write_bytes(content)
+        jar.with_suffix(_HALF).rename(jar)
+    return jar
+
+
+def _fetched_ivy(jar: Path) -> bytes:
+    try:
+        answer = httpx2.get(_IVY_URL, timeout=60).raise_for_status()
+    except (httpx2.HTTPError, OSError) as error:
+        came = str(error) or type(error).__name__
+    else:
+        if hashlib.sha256(answer.content).hexdigest() == _IVY_SHA256:
+            return answer.content
+        came = "it has another checksum than Ivy 2.5.3"
     raise SowlineError(
-        "no pyspark", "expected PySpark with its Ivy jar: install it with pip install 'sowline[spark]'"
+        "no jars",
+        f"expected Ivy from {_IVY_URL}, but: {came}; copy {IVY_JAR} from a mirror to {jar.parent},"
+        f" or install PySpark, which has it: {installing('spark')}",
     )
 
 

@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import CounterMetricFamily
 
 from sowline.errors import SowlineError
 from sowline.native import Core, panics
+from sowline.version import installing
 
 MODULE: Final = "sowline_native"
 
@@ -25,7 +26,7 @@ def native_core(choice: Core | None) -> ModuleType | None:
             raise SowlineError(
                 "bad configuration",
                 f"expected the module {MODULE} for SOWLINE_CORE=native, which is not installed: "
-                "pip install 'sowline[native]', or set SOWLINE_CORE=python",
+                f"{installing('native')}; else set SOWLINE_CORE=python",
             )
         return None
     return import_module(MODULE)

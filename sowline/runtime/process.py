@@ -20,7 +20,7 @@ from sowline.errors import SowlineError
 from sowline.runtime import tracing
 from sowline.runtime.descriptors import raise_limit
 from sowline.runtime.library_logs import take_library_logs, take_uncaught
-from sowline.runtime.programs import require_server
+from sowline.runtime.programs import end_without_server
 
 log = structlog.get_logger()
 
@@ -128,14 +128,6 @@ def _bound(host: str, port: int) -> socket.socket:
     # (test_what_is_sent_goes_at_once).
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-def end_without_server() -> None:
-    """End the process with a sentence if the packages are missing that services need."""
-    try:
-        require_server()
-    except SowlineError as error:
-        sys.exit(f"{error.reason}: {error.message}")
 
 
 def main(module: str) -> None:

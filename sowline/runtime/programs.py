@@ -5,6 +5,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 
 from sowline.errors import SowlineError
+from sowline.version import installing
 
 SERVER = ("cryptography", "jwt", "numpy", "rocksdict", "starlette", "uvicorn")
 """Modules that services import and nothing else does: the extra `server` installs them."""
@@ -31,10 +32,19 @@ class Program(StrEnum):
 
 
 def require_server() -> None:
-    """Raise `no server` if the packages are missing that services need."""
+    """Raise `no server` if packages are missing that services need."""
     if missing := [module for module in SERVER if find_spec(module) is None]:
         raise SowlineError(
             "no server",
             f"expected the packages of the services, but {', '.join(missing)} can't be imported: install them with"
-            " pip install 'sowline[server]'",
+            f" {installing('server')}",
         )
+
+
+def end_without_server() -> None:
+    """End the process with a sentence and exit code 2, as for wrong usage, if `require_server` raises."""
+    try:
+        require_server()
+    except SowlineError as error:
+        print(f"{error.reason}: {error.message}", file=sys.stderr)
+        sys.exit(2)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from sowline.commands.traceparent import TRACEPARENT, is_sampled
-from sowline.version import __version__
+from sowline.version import __version__, installing
 
 if TYPE_CHECKING:
     from opentelemetry import trace
@@ -76,7 +76,7 @@ def set_up(service: str) -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        log.warning("tracing not installed", why=f"OTEL_… requests traces; install sowline[otel]: {error}")
+        log.warning("tracing not installed", why=f"OTEL_… requests traces: {installing('otel')}: {error}")
         return
     _log_complaints()
     named = {"service.version": __version__}

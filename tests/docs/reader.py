@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import io
+import os
 import re
 import urllib.request
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -21,13 +22,16 @@ from sowline_ingest.definition import load_pipeline
 from sowline_materializer.admin.commands import operate
 from tests.docs.compare import agrees
 from tests.docs.pages import Block, blocks_of
-from tests.docs.terminal import Command, Terminal, commands_of
+from tests.docs.terminal import Command, Terminal, commands_of, screen, with_our_command
 from tests.docs.transcript import Transcript
 from tests.integration.services import SECONDS_MAX, System
 
 USUAL = "http://127.0.0.1:8080"
 USUAL_KAFKA = "127.0.0.1:29092"
 PIPELINE = "docs/pipeline-file.md"
+ON_A_SCREEN = {"README.md", "docs/tutorial.md"}
+"""Pages that show what a terminal shows. Others show what a program reads from a pipe."""
+
 UNKNOWN = "nothing runs this block; say why in a comment before it: CONTRIBUTING.md has the forms"
 
 _TIME = re.compile(r"20\d{6}T\d{6}Z")
@@ -65,7 +69,9 @@ class Reader:
         self._blocks = [block for block in blocks_of(page) if not block.excuse and block.elsewhere == test]
         self._running = running
         self._directory = directory
-        self._terminal = Terminal(running.url, running.system.kafka, directory / "bin")
+        outlet = screen if page in ON_A_SCREEN else os.pipe
+        given = {"SOWLINE_URL": running.url, "SOWLINE_KAFKA": running.system.kafka}
+        self._terminal = Terminal(with_our_command(directory / "bin"), given, outlet)
         self._transcript = Transcript(running.url)
         self._names: dict[str, Any] = {"__name__": "__main__"}
         self._output: Block | None = None

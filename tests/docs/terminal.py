@@ -3,13 +3,16 @@
 import contextlib
 import json
 import os
+import pty
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import termios
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pytest
 
@@ -21,6 +24,15 @@ from tests.integration.services import SECONDS_MAX
 
 _LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 """A line, with those that it goes on in."""
+
+COLUMNS = 100
+"""The width of a screen."""
+
+PANEL = ("Console", "Queries", "Kafka", "Materializer", "Topics", "State")
+"""What `sowline up` shows on a screen."""
+
+Outlet = Callable[[], tuple[int, int]]
+"""Opens what a command writes to; returns the descriptor to read there, and the one of the command."""
 
 _SHELL = re.compile(r"[|<>;&`$]")
 _STAYING = {
@@ -53,13 +65,29 @@ def commands_of(text: str) -> list[Command]:
     return found
 
 
-class Terminal:
-    """Types commands, in the current directory. One that goes on by itself is left in a window of its own."""
+def screen() -> tuple[int, int]:
+    """Open a terminal, whose lines end as those of a pipe do."""
+    ours, theirs = pty.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    return ours, theirs
 
-    def __init__(self, url: str, kafka: str, bin: Path) -> None:
-        self._given = {"SOWLINE_URL": url, "SOWLINE_KAFKA": kafka}
-        self._bin = _with_our_command(bin)
-        self._going: subprocess.Popen[str] | None = None
+
+class Terminal:
+    """Types commands, in the current directory. One that goes on by itself is left in a window of its own.
+
+    Commands write to pipes, or each to a `screen`.
+    """
+
+    def __init__(self, bin: Path, given: Mapping[str, str], outlet: Outlet) -> None:
+        """Prepare to run the commands of a directory, with variables."""
+        self._given = {"COLUMNS": str(COLUMNS), "NO_COLOR": "1", **given}
+        self._bin = bin
+        self._outlet = outlet
+        self._going: subprocess.Popen[bytes] | None = None
+        self._shown: IO[str] | None = None
+        """What the command that goes on writes."""
 
     @property
     def is_going(self) -> bool:
@@ -86,45 +114,54 @@ class Terminal:
 
     def read_on(self, expected: str) -> None:
         """Compare what the command that goes on has printed since."""
-        assert self._going is not None
-        assert self._going.stdout is not None
-        output = "".join(self._going.stdout.readline() for _ in expected.splitlines())
+        assert self._shown is not None
+        output = "".join(self._shown.readline() for _ in expected.splitlines())
         assert agrees(output, expected), f"what goes on prints\n{output}\nnot\n{expected}"
 
     def close(self) -> None:
         """End what goes on, as Ctrl-C does."""
-        going, self._going = self._going, None
-        if going is not None and going.stdout is not None:
+        going, shown, self._going, self._shown = self._going, self._shown, None, None
+        if going is not None and shown is not None:
             going.send_signal(signal.SIGINT)
-            with going.stdout:
-                going.stdout.read()
+            with shown, contextlib.suppress(OSError):  # as _all_of has it
+                shown.read()
             assert going.wait(SECONDS_MAX) == 0
 
     def _leave_going(self, command: Command) -> None:
         self.close()
         typed = bound_to_parent(["sh", "-c", f"exec {command.text}"])
-        self._going = subprocess.Popen(typed, stdout=subprocess.PIPE, env=self._environment, text=True)
+        ours, theirs = self._outlet()
+        self._shown = os.fdopen(ours, encoding="utf-8")
+        with open(theirs, "wb") as written:
+            self._going = subprocess.Popen(typed, stdout=written, env=self._environment)
         self.read_on(command.output)
 
     def _call(self, arguments: list[str]) -> str:
         """Call a command of ours in this process: most of what one takes is its start."""
-        with pytest.MonkeyPatch.context() as patch, open("printed", "w+") as printed:
+        ours, theirs = self._outlet()
+        with pytest.MonkeyPatch.context() as patch, open(theirs, "w", encoding="utf-8") as printed:
             for name, value in self._given.items():
                 patch.setenv(name, value)
             with contextlib.redirect_stdout(printed):
                 main.main(arguments, prog_name="sowline", standalone_mode=False)
-            printed.seek(0)
-            return printed.read()
+        return _all_of(ours)
 
     def _in_shell(self, text: str) -> str:
         typed = ["sh", "-c", text]
-        done = subprocess.run(
-            typed, capture_output=True, env=self._environment, text=True, timeout=SECONDS_MAX
-        )
+        ours, theirs = self._outlet()
+        with open(theirs, "wb") as written:
+            done = subprocess.run(
+                typed,
+                stdout=written,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                text=True,
+                timeout=SECONDS_MAX,
+            )
         assert (done.returncode, done.stderr) == (0, ""), (
             f"{text}\nends with {done.returncode}\n{done.stderr}"
         )
-        return done.stdout
+        return _all_of(ours)
 
     @property
     def _environment(self) -> dict[str, Any]:
@@ -135,8 +172,19 @@ class Terminal:
 def _look_at_up(arguments: list[str], output: str) -> None:
     """What a page starts is running already: its options are real ones, its file is there, it prints what it does."""
     main.commands["up"].make_context("up", arguments)
-    if output:
+    if output.startswith("Sowline is ready. Ctrl-C stops it."):
+        assert re.findall(r"^  (\w+)  +\S+$", output, re.MULTILINE) == [*PANEL]
+    elif output:
         assert json.loads(output).keys() == {"kafka", "url", "console", "pid", "materializer"}
+
+
+def _all_of(ours: int) -> str:
+    """Return what was written, once nobody writes any more: a terminal then ends with an error, not with its end."""
+    found = b""
+    with open(ours, "rb", buffering=0) as written, contextlib.suppress(OSError):
+        while some := written.read(1 << 16):
+            found += some
+    return found.decode()
 
 
 def _is_ours(command: Command) -> bool:
@@ -145,7 +193,7 @@ def _is_ours(command: Command) -> bool:
     return plain and command.words[0] == "sowline" and command.words[1] in _STAYING
 
 
-def _with_our_command(directory: Path) -> Path:
+def with_our_command(directory: Path) -> Path:
     """Return the directory, with a `sowline` in it that is the one of this clone."""
     directory.mkdir(exist_ok=True)
     script = directory / "sowline"

@@ -15,7 +15,10 @@ TEXT = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="ut
 
 def test_variables() -> None:
     """Each variable is a setting of the services, or one that the tools around them read."""
-    named = {name.lower() for name in re.findall(r"SOWLINE_([A-Z_]+)", TEXT)} - {"ivy_settings"}
+    named = {name.lower() for name in re.findall(r"SOWLINE_([A-Z_]+)", TEXT)} - {
+        "ivy_settings",
+        "kafka_version",
+    }
     assert named <= set(Settings.model_fields)
     assert {"kafka", "kafka_options", "config", "data_dir", "host", "port"} <= named
 

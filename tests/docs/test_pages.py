@@ -46,7 +46,6 @@ NOT_RUN = {
     ("docs/producers.md", "what the programs read"): 1,
     ("docs/runbooks.md", "needs a cluster"): 1,
     ("docs/traces.md", "needs a collector"): 2,
-    ("docs/typescript.md", "installs a package"): 1,
     ("docs/api.md", "has to meet a query that is still running"): 1,
     ("docs/api.md", "what falls into one interval depends on the moment"): 1,
 }

@@ -3,13 +3,16 @@
 `tests/distribution/` installs it, into environments that have nothing else.
 """
 
+import json
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+from sowline import __version__
 from sowline.runtime.programs import SERVER, Program
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +21,7 @@ WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({SERVER!r}));"
 """The begin of a program that can't import the packages of the services."""
 NO_SERVER = (
     f"no server: expected the packages of the services, but {', '.join(SERVER)} can't be imported: install them"
-    " with pip install 'sowline[server]'\n"
+    " with pip install 'sowline[server]', or in a clone pip install '.[server]'\n"
 )
 SERVICES = (
     Program.MATERIALIZER,
@@ -70,12 +73,12 @@ def test_a_command_that_sends_requests_needs_none(name: str) -> None:
     "name", ["up", "materializer", "query-service", "gateway", "views", "fanout", "dump"]
 )
 def test_a_service_without_its_packages(name: str, tmp_path: Path) -> None:
-    """One sentence has the command that installs them."""
+    """One sentence has the command that installs them, and the exit code is that of wrong usage."""
     config = tmp_path / "topics.yaml"
     config.write_text("topics: [{name: orders, key: /id}]")
     words = ["orders"] if name == "dump" else ["--config", str(config)]
     done = run(f"from sowline.cli import main; main([{name!r}, *sys.argv[1:]])", *words)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", NO_SERVER)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", NO_SERVER)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_a_service_without_its_packages(name: str, tmp_path: Path) -> None:
 def test_a_program_without_its_packages(words: list[str]) -> None:
     """It ends with the same sentence as its command."""
     done = run("import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)", *words)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", NO_SERVER)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", NO_SERVER)
 
 
 @pytest.mark.parametrize("program", [Program.MATERIALIZER, Program.VIEWS])
@@ -107,3 +110,26 @@ def test_a_directory_with_names_of_ours(program: Program, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "nowhere.yaml" in done.stdout + done.stderr
     assert "of the user" not in done.stdout + done.stderr
+
+
+def test_all_packages_are_of_one_version() -> None:
+    """A release has one version: of Python's distributions, the npm package, the chart and the code."""
+    native = tomllib.loads((ROOT / "native" / "pyproject.toml").read_text())["project"]
+    chart = yaml.safe_load((ROOT / "helm" / "sowline" / "Chart.yaml").read_text())
+    npm = json.loads((ROOT / "clients" / "typescript" / "package.json").read_text())
+    cargo = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text())["package"]
+    found = {one["version"] for one in (PROJECT["project"], native, chart, npm, cargo)}
+    assert found == {__version__}
+    assert PROJECT["project"]["optional-dependencies"]["native"] == [f"sowline-native=={__version__}"]
+
+
+@pytest.mark.needs("make")
+@pytest.mark.parametrize(("native", "wheel"), [("yes", True), ("no", False)])
+def test_what_a_release_builds(native: str, wheel: bool, tmp_path: Path) -> None:
+    """Each kind of package has a directory; without Rust there is no native wheel."""
+    command = ["make", "-n", "packages", f"OUT={tmp_path}", f"NATIVE={native}"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for kind in ("python", "npm", "chart", "sbom"):
+        assert f"{tmp_path}/{kind}" in shown.replace('"', "")
+    assert ("--wheel native" in shown) is wheel
+    assert "--sdist native" in shown

@@ -9,6 +9,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*"))
+PUBLISHING = {
+    "images": {"contents": "read", "packages": "write"},
+    "publish": {"contents": "write", "packages": "write", "id-token": "write"},
+}
+"""What the jobs may that publish a release."""
 
 
 @pytest.fixture(params=WORKFLOWS, ids=lambda path: path.name)
@@ -25,7 +30,7 @@ def workflow(text: str) -> Any:
 
 def test_there_is_one() -> None:
     """The checks below check something."""
-    assert [path.name for path in WORKFLOWS] == ["ci.yaml", "native.yaml", "nightly.yaml"]
+    assert [path.name for path in WORKFLOWS] == ["ci.yaml", "nightly.yaml", "release.yaml"]
 
 
 def test_actions_are_named_by_their_commits(text: str, workflow: Any) -> None:
@@ -38,12 +43,40 @@ def test_actions_are_named_by_their_commits(text: str, workflow: Any) -> None:
 
 
 def test_permissions_are_the_least(workflow: Any) -> None:
-    """Reading the clone is all that it may do, and it leaves no credentials in it. Wheels are added to a release."""
+    """Reading the clone is all that it may do, but for the two jobs that publish; no clone keeps credentials."""
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
-        assert job.get("permissions", {}) == ({"contents": "write"} if name == "wheels" else {})
+        assert job.get("permissions", {}) == (
+            PUBLISHING.get(name, {}) if workflow["name"] == "release" else {}
+        )
         (checkout,) = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
         assert checkout["with"] == {"persist-credentials": False}
+
+
+def test_only_a_tag_publishes() -> None:
+    """A job that may write anything runs for no pull request, and behind all that build and test."""
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())
+    events = release[True]  # `on` is a truth value in YAML 1.1
+    assert events["push"] == {"tags": ["v*"]}
+    assert events.keys() == {"push", "pull_request"}
+    jobs = release["jobs"]
+    assert {name for name, job in jobs.items() if "permissions" in job} == PUBLISHING.keys()
+    assert {jobs[name]["if"] for name in PUBLISHING} == {"github.event_name == 'push'"}
+    assert {*jobs["images"]["needs"]} == jobs.keys() - PUBLISHING.keys()
+    assert jobs["publish"]["needs"] == ["images"]
+    assert jobs["publish"]["environment"] == "release"
+
+
+def test_a_release_installs_what_it_publishes() -> None:
+    """The packages are tested between being built and being handed on."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]["packages"][
+        "steps"
+    ]
+    commands = [step.get("run", "") for step in steps]
+    built = commands.index("make packages OUT=build/packages")
+    tested = commands.index("make test ARGS=tests/distribution/checks.py PACKAGES=build/packages")
+    handed = next(n for n, step in enumerate(steps) if step.get("with", {}).get("path") == "build/packages")
+    assert built < tested < handed
 
 
 def test_it_runs_what_any_ci_runs() -> None:

@@ -96,7 +96,7 @@ class NodeHttp:
         if self._client is None:
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
             tls = self._credentials.tls() if url.startswith("https:") else True
-            self._client = httpx2.AsyncClient(limits=limits, verify=tls, mounts=direct(url))
+            self._client = httpx2.AsyncClient(limits=limits, verify=tls, mounts=direct(url)["mounts"])
         return self._client
 
     async def close(self) -> None:

@@ -47,6 +47,10 @@ class Memory:
             self._used.pop((holder, path), None)
             self._used[holder, path] = None
 
+    def forget(self, holder: Holder, path: Path) -> None:
+        """Note that a memo index is gone."""
+        self._used.pop((holder, path), None)
+
     def make_room(self) -> None:
         """Drop memo indexes until the rest is within the limit."""
         over = self.nbytes - self._bytes_max

@@ -73,6 +73,8 @@ class Query:
             self.topic_slices = [self._slice_of(topic) for topic in self._topics]
             self.result.topic_matches = self._compared()
             self.result.warnings = warnings_of(self._topics, self._selection)
+            for topic in self._topics if self.result.warnings else ():
+                topic.indexes.drop_mistyped(self._selection.filter, self._selection.order)
             self.work(time.monotonic() - began)
         return bool(self.topic_slices)
 

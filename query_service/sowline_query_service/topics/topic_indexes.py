@@ -179,15 +179,8 @@ class Indexes:
         start = 0
         while start < self._rows.end:
             stop = min(start + step, self._rows.end)
-            index_rows(
-                self._native,
-                slice(start, stop),
-                range(start, stop),
-                self._rows.bodies,
-                start,
-                columns,
-                hashes,
-            )
+            rows = slice(start, stop), range(start, stop)
+            index_rows(self._native, *rows, self._rows.bodies, start, columns, hashes)
             start = stop
             yield
 
@@ -288,6 +281,17 @@ class Indexes:
         paths = needed_paths(_split(filter)[0]) | order.paths
         return frozenset(path for path in paths if path in self._columns and self._columns[path].is_blank)
 
+    def drop_mistyped(self, filter: Filter, order: Order) -> None:
+        """Drop the memo indexes without a value that one query has used: its fields are most often typing errors.
+
+        A second query shows that the field is meant, and keeps the index.
+        """
+        declared = set(map(parse_path, self._definition.declared.indexes))
+        for path in self.blank_paths(filter, order) - declared:
+            if self._uses[str(path)] <= 1:
+                self._memory.forget(self, path)
+                self.drop(path)
+
     def _note(self, filter: Filter) -> str:
         """Return a note if the memory limit prevented a better access path; otherwise an empty text."""
         lacking = needed_paths(_split(filter)[0]) - self._columns.keys()
@@ -330,11 +334,8 @@ class Indexes:
         self._uses.update(map(str, paths))
         found = evaluate(usable, {path: self._columns[path] for path in paths}, self._rows.end)
         certain = np.flatnonzero(found.certain)
-        access_path = AccessPath(
-            MEMO_INDEX,
-            index=",".join(sorted(map(str, paths))),
-            indexed=tuple(usable),
-        )
+        fields = ",".join(sorted(map(str, paths)))
+        access_path = AccessPath(MEMO_INDEX, index=fields, indexed=tuple(usable))
         if rest is None:
             access_path.decided = certain
         else:

@@ -11,7 +11,7 @@ from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.model.bookmark import EPOCH, parse_bookmark
-from sowline.version import __version__
+from sowline.version import __version__, installing
 
 ROOM_BYTES_MIN: Final = 64 << 20
 """Free bytes below which a materializer stops."""
@@ -100,9 +100,7 @@ def service_findings(
         )
     yield from _connection_findings(seen)
     if seen.core == "python":
-        advice = (
-            "pip install 'sowline[native]', and unset SOWLINE_CORE; docs/performance.md has what it gives"
-        )
+        advice = f"{installing('native')}, and unset SOWLINE_CORE; docs/performance.md has what it gives"
         yield Finding("python_core", "note", seen.url, "the native core", "the Python core", advice)
     if not complaints:
         core = f", core={seen.core}" if seen.core else ""

@@ -120,9 +120,7 @@ class Keys:
         plain = {"accept-encoding": "identity"}  # what is compressed may be larger than it seems
         async with (
             asyncio.timeout(FETCH_SECONDS_MAX),
-            httpx2.AsyncClient(
-                timeout=FETCH_SECONDS_MAX, verify=trusted, mounts=direct(self._rules.jwks)
-            ) as web,
+            httpx2.AsyncClient(timeout=FETCH_SECONDS_MAX, verify=trusted, **direct(self._rules.jwks)) as web,
             web.stream("GET", self._rules.jwks, headers=plain) as answer,
         ):
             answer.raise_for_status()

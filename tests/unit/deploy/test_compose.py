@@ -18,7 +18,7 @@ import sowline_views.service
 from sowline.cli import main
 from sowline.config.settings import Settings
 from sowline.config.topics import load_topics
-from sowline.runtime.jars import KAFKA
+from sowline.runtime.jars import KAFKA_VERSION
 from tests.brokers import IMAGE, container_settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -170,7 +170,7 @@ def test_grafana_shows_the_dashboard() -> None:
 def test_kafka_is_the_one_that_is_tested() -> None:
     """Compose, tests and jars are of one version of Kafka."""
     assert COMPOSE["kafka"]["image"] == IMAGE
-    assert IMAGE.split(":")[1] == KAFKA.name.rpartition("-")[2]
+    assert IMAGE.split(":")[1] == KAFKA_VERSION
 
 
 def test_image() -> None:

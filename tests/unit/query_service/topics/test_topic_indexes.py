@@ -90,6 +90,26 @@ def filled(count: int, more: str = "", bytes_max: int = 1 << 30) -> Topic:
 # making
 
 
+def asked(topic: Topic, text: str) -> None:
+    """Query as clients do: make what is missing, take the access path, and drop what most likely nobody meant."""
+    filter = compile_filter(text)
+    assert topic.indexes.at_hand(filter, UNSORTED)
+    topic.indexes.access_path(filter, ())
+    topic.indexes.drop_mistyped(filter, UNSORTED)
+
+
+def test_a_mistyped_field_leaves_no_index() -> None:
+    """An index without a value ends with its first query; a second query keeps it, a declared one stays anyway."""
+    topic = filled(10, ", indexes: [/d]")
+    asyncio.run(topic.indexes.make_declared())
+    for text in ("/aa = 1", "/a = 1", "/d = 1"):
+        asked(topic, text)
+    assert topic.indexes.paths == {parse_path("/a"), parse_path("/d")}
+    asked(topic, "/aa = 1")
+    assert topic.indexes.paths == {parse_path("/a"), parse_path("/aa"), parse_path("/d")}
+    topic.memory.make_room()
+
+
 def test_a_small_topic_is_indexed_at_once() -> None:
     """The query need not wait."""
     topic = filled(CHUNK)

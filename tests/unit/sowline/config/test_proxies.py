@@ -121,6 +121,21 @@ async def test_every_client_reaches_this_machine(host: str, port: int) -> None:
 ELSEWHERE = "http://orders.invalid:8080"
 
 
+async def test_a_socks_proxy_without_its_package(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and clients reach this machine all the same; elsewhere, one sentence names the proxy."""
+    for name in VARIABLES[:3]:
+        monkeypatch.setenv(name, "socks5://127.0.0.1:9")
+        monkeypatch.setenv(name.upper(), "socks5://127.0.0.1:9")
+    assert get(f"http://127.0.0.1:{port}/readyz").status == 200
+    client = HttpClient(f"http://127.0.0.1:{port}", Credentials(), lambda: None)
+    assert await client.topics() == {"topics": [], "subjects": []}
+    await client.close()
+    named = r"'socksio' .*through the proxy socks5://127\.0\.0\.1:9 of the environment"
+    for ask in (asked_by_client, asked_by_command):
+        with pytest.raises(SowlineError, match=named):
+            await ask()
+
+
 async def asked_by_client() -> None:
     """Ask as the Python client does."""
     await HttpClient(ELSEWHERE, Credentials(), lambda: None).topics()

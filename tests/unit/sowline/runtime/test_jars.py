@@ -1,13 +1,27 @@
 """Jars are fetched once per user, whole or not at all. Ivy is played by a script that counts its runs."""
 
+import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx2
+import pyspark
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.runtime.jars import KAFKA, SPARK_CONNECTOR, JarSet, cache_dir, main, retrieve
+from sowline.runtime.jars import (
+    IVY_JAR,
+    KAFKA_VERSION,
+    SPARK_CONNECTOR,
+    JarSet,
+    cache_dir,
+    kafka_jars,
+    kafka_of,
+    main,
+    retrieve,
+)
 
+KAFKA = kafka_of(KAFKA_VERSION)
 SOME = JarSet("some-1", (("org.example", "some", "1"),))
 FETCHES = "mkdir jars; touch jars/b-1.jar jars/a-1.jar"
 FAILS = "mkdir jars; touch jars/a-1.jar; echo 'UNRESOLVED DEPENDENCIES'; exit 1"
@@ -89,6 +103,49 @@ def test_settings_of_a_mirror(ivy: Path, tmp_path: Path, monkeypatch: pytest.Mon
     ivy.write_text(f"echo \"$@\" > '{tmp_path}/arguments'; {FETCHES}")
     retrieve(SOME)
     assert f"-settings {tmp_path}/mirror.xml" in (tmp_path / "arguments").read_text()
+
+
+def test_ivy_without_pyspark(ivy: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its jar is fetched once, and Ivy runs from there; a jar with other bytes is refused, and nothing stays."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    asked: list[str] = []
+    (jar,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
+    content = [b"something else", jar.read_bytes()]
+
+    def get(url: str, timeout: float) -> httpx2.Response:
+        asked.append(url)
+        return httpx2.Response(200, content=content[len(asked) - 1], request=httpx2.Request("GET", url))
+
+    monkeypatch.setattr(httpx2, "get", get)
+    with pytest.raises(
+        SowlineError, match=r"another checksum than Ivy 2\.5\.3; copy ivy-2\.5\.3\.jar from a mirror"
+    ):
+        retrieve(SOME)
+    assert not list(cache.glob("ivy*"))
+    ivy.write_text(f"echo \"$@\" > '{tmp_path}/arguments'; {FETCHES}")
+    retrieve(SOME)
+    retrieve(JarSet("other-1", SOME.modules))
+    assert asked == ["https://repo1.maven.org/maven2/org/apache/ivy/ivy/2.5.3/ivy-2.5.3.jar"] * 2
+    assert f"-cp {cache}/{IVY_JAR} org.apache.ivy.Main" in (tmp_path / "arguments").read_text()
+
+
+def test_ivy_away(ivy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PySpark and without a network, the message says where the jar belongs."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    def get(url: str, timeout: float) -> httpx2.Response:
+        raise httpx2.ConnectError("Name or service not known")
+
+    monkeypatch.setattr(httpx2, "get", get)
+    with pytest.raises(SowlineError, match="but: Name or service not known; copy") as caught:
+        retrieve(SOME)
+    assert (caught.value.reason, runs(ivy)) == ("no jars", 0)
+
+
+def test_version_of_the_broker(ivy: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SOWLINE_KAFKA_VERSION chooses another one."""
+    monkeypatch.setenv("SOWLINE_KAFKA_VERSION", "3.9.2")
+    assert {jar.parent for jar in kafka_jars()} == {cache / "jars" / "kafka_2.13-3.9.2"}
 
 
 def test_default_cache(monkeypatch: pytest.MonkeyPatch) -> None:
