@@ -91,8 +91,31 @@ impl Audience {
         &self.connections[at]
     }
 
+    /// Keep those filters found for the record after a change, or before it, of which Python says that they hold.
+    pub fn retain_holding<'a>(
+        &'a self,
+        found: &mut Vec<usize>,
+        is_now: bool,
+        hold: impl FnOnce(Vec<&'a Py<PyAny>>) -> PyResult<Vec<bool>>,
+    ) -> PyResult<()> {
+        let filters = &self.filters;
+        // Evaluating a filter costs as much as several messages.
+        let is_asked = |filter: usize| is_now || self.looks_back(filter);
+        found.retain(|&filter| filters.rest(filter).is_none() || is_asked(filter));
+        let rests: Vec<_> = found
+            .iter()
+            .filter_map(|&filter| filters.rest(filter))
+            .collect();
+        if rests.is_empty() {
+            return Ok(());
+        }
+        let mut holding = hold(rests)?.into_iter();
+        found.retain(|&filter| filters.rest(filter).is_none() || holding.next().unwrap_or(false));
+        Ok(())
+    }
+
     /// Return whether a subscriber of a filter wants to know whether the record before a change matched.
-    pub fn looks_back(&self, filter: usize) -> bool {
+    fn looks_back(&self, filter: usize) -> bool {
         let subscribers = self.filters.subscribers(filter);
         subscribers
             .iter()

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use crate::audience::{Asked, Audience, Subscriber};
 use crate::change_message::{Sent, Topic, push_prefix, push_suffix};
 use crate::layout::Layout;
+use crate::marks::Marks;
 use crate::outcome::{Bodies, Deltas, Outcome};
 use crate::plan::Demands;
 use crate::position::Position;
@@ -116,33 +117,6 @@ struct Plan<'a> {
     audience: &'a Audience,
 }
 
-/// What was found last for subscribers, connections and filters, with the number of the change or batch.
-#[derive(Default)]
-struct Marks {
-    change: u64,
-    batch: u64,
-    reached: Vec<u64>,
-    parts: Vec<(u64, usize)>,
-    /// The place of its `publish` and of its `oof` among the messages of a change.
-    slots: [Vec<(u64, usize)>; 2],
-    matched_before: Vec<u64>,
-    matched_now: Vec<u64>,
-}
-
-impl Marks {
-    fn begin_batch(&mut self, audience: &Audience) {
-        self.batch += 1;
-        let (subscribers, connections, filters) = audience.sizes();
-        self.reached.resize(subscribers, 0);
-        self.parts.resize(connections, (0, 0));
-        for slots in &mut self.slots {
-            slots.resize(connections, (0, 0));
-        }
-        self.matched_before.resize(filters, 0);
-        self.matched_now.resize(filters, 0);
-    }
-}
-
 /// What is found of one change; kept for its memory.
 #[derive(Default)]
 struct Found {
@@ -235,35 +209,22 @@ impl Batch<'_> {
     fn find_matching(&mut self, at: usize, bodies: &Bodies<'_>) -> PyResult<Option<()>> {
         let Found { now, before, .. } = &mut self.found;
         let audience = self.plan.audience;
-        let filters = &audience.filters;
         now.clear();
         before.clear();
-        let is_known = |found: &mut Vec<usize>, body: Option<&[u8]>, reader: &mut Layout<'_>| {
-            body.is_none_or(|body| filters.matching(reader, body, found).is_some())
-        };
         let looked_back = bodies.before.filter(|_| audience.looking_back > 0);
-        if !is_known(now, bodies.now, &mut self.reader)
-            || !is_known(before, looked_back, &mut self.reader)
-        {
-            return Ok(None);
+        for (body, found) in [(bodies.now, &mut *now), (looked_back, &mut *before)] {
+            if let Some(body) = body
+                && audience
+                    .filters
+                    .matching(&mut self.reader, body, found)
+                    .is_none()
+            {
+                return Ok(None);
+            }
         }
         for (found, is_now) in [(now, true), (before, false)] {
-            // Evaluating a filter costs as much as several messages.
-            let is_asked = |filter: usize| is_now || audience.looks_back(filter);
-            let rests: Vec<_> = found
-                .iter()
-                .filter(|&&filter| is_asked(filter))
-                .filter_map(|&filter| filters.rest(filter))
-                .collect();
-            let hold: Vec<bool> = match rests.is_empty() {
-                true => Vec::new(),
-                false => self.hold.call1((at, rests, is_now))?.extract()?,
-            };
-            let mut hold = hold.into_iter();
-            found.retain(|&filter| match filters.rest(filter) {
-                None => true,
-                Some(_) => is_asked(filter) && hold.next().unwrap_or(false),
-            });
+            let hold = |rests| self.hold.call1((at, rests, is_now))?.extract();
+            audience.retain_holding(found, is_now, hold)?;
         }
         Ok(Some(()))
     }

@@ -40,6 +40,7 @@ mod loaded;
 mod loader;
 mod log_record;
 mod made;
+mod marks;
 mod merge;
 mod message;
 mod message_pack;

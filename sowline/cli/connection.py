@@ -13,7 +13,7 @@ import click
 from sowline.cli.help import ConnectionOption
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import chosen_stack, stack_at
+from sowline.runtime.running_stack import RunningStack, chosen_stack, stack_at
 
 USUAL_URL = "http://127.0.0.1:8080"
 
@@ -82,13 +82,18 @@ _OPTIONS = (
 )
 
 
+def used_stack() -> RunningStack | None:
+    """Return the running `sowline up` that commands use if no URL is given; None if there is none."""
+    # None of several is chosen, but one of them may be at the usual URL.
+    return chosen_stack() or stack_at(USUAL_URL)
+
+
 def found_url() -> str:
     """Return the URL of the running `sowline up`, if there is one, or else the usual URL.
 
     Report which one it is: in a pipe too, if it runs in another directory. The user may not mean that one.
     """
-    # None of several is chosen, but one of them may be at the usual URL.
-    stack = chosen_stack() or stack_at(USUAL_URL)
+    stack = used_stack()
     if stack is None:
         return USUAL_URL
     is_reported = stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty())

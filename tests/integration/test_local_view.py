@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from sowline import AsyncClient, Client, LocalView, SowlineError
-from sowline.client.record_view import RecordView
 from sowline.language.expressions.order import parse_order
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
@@ -103,9 +102,9 @@ class Follower:
         self.calls.append(("remove", record, reason))
 
 
-def ids(view: RecordView) -> list[Any]:
-    """The records of a view by their field /id, in the view's order."""
-    return [record["id"] for record in view.values()]
+def ids(records: Mapping[str, Any]) -> list[Any]:
+    """The records of a view or a query by their field /id, in their order; groups as they are."""
+    return [record.get("id", record) for record in records.values()]
 
 
 def found(client: Client, topic: str, reading: dict[str, Any]) -> dict[str, Any]:
@@ -214,12 +213,7 @@ def circumstances(served: Served, view: LocalView, topic: str, found: dict[str, 
     """Return what shows whether the callbacks, the view, the query or the log is late, which no seed repeats."""
     ends = served.system.cluster.newest_ends(served.system.topic(topic).log, range(2))
     held = served.system.bookmark(served.url, topic)
-    return f"{ids_of(view)} in the view, {ids_of(found)} found now, {view.error=}, {held=}, {ends=}"
-
-
-def ids_of(records: Mapping[str, Any]) -> list[Any]:
-    """Return the ids of records, or the groups."""
-    return [record.get("id", record) for record in records.values()]
+    return f"{ids(view)} in the view, {ids(found)} found now, {view.error=}, {held=}, {ends=}"
 
 
 def wait_until_equal(view: LocalView, expected: dict[str, Any]) -> None:

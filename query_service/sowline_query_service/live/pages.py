@@ -181,17 +181,21 @@ class PageWindow(Paged):
                 self._run_short()
         return super().settle()
 
+    @property
+    def _is_searching(self) -> bool:
+        return self.filling is not None and not self.filling.done()
+
     def _run_short(self) -> None:
         """Look for more records, and for twice as many behind the last page."""
         # Records that leave from the front, like the oldest of a queue, use up any margin. Each query looks at all
         # that match. Because the margin doubles, all records of a queue are looked at a few times, not once a record.
-        if self.filling is None or self.filling.done():
+        if not self._is_searching:
             self._margin *= 2
             self._refill()
 
     def _refill(self) -> None:
         """Look for the first records, unless that is being done. Pages stay live meanwhile, as long as it reaches."""
-        if self.filling is None or self.filling.done():
+        if not self._is_searching:
             self.filling = asyncio.get_running_loop().create_task(self._fill_again())
 
     async def _fill_again(self) -> None:

@@ -15,12 +15,11 @@ from itertools import repeat
 import click
 import orjson
 
-from sowline.cli.connection import USUAL_URL, ConnectionOptions, with_connection
+from sowline.cli.connection import USUAL_URL, ConnectionOptions, used_stack, with_connection
 from sowline.cli.help import cli_command
 from sowline.cli.http import get, read_metrics, served_topics
 from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import chosen_stack, stack_at
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """Switch to the terminal's alternate screen without a cursor, and back."""
@@ -69,7 +68,7 @@ def top(
 
 def found_urls() -> tuple[str, ...]:
     """Return the URLs of the running `sowline up`, and report which one it is; without one, the usual URL."""
-    stack = chosen_stack() or stack_at(USUAL_URL)
+    stack = used_stack()
     if stack is None:
         return (USUAL_URL,)
     click.echo(f"sowline: {stack.sentence}", err=True)
