@@ -263,6 +263,38 @@ def test_a_filter_is_completed(console: Console, flights: ServedTopic) -> None:
     expect(options.first).to_contain_text("/status = 'late'")
 
 
+def test_a_link_whose_settings_do_not_fit(console: Console, flights: ServedTopic) -> None:
+    """The records are shown without them."""
+    console.grid(flights.name, layout=json.dumps({"sort": [["/nothing", "asc"]]}))
+    expect(console.cells("landed")).to_have_count(1)
+    assert any("the view of the link does not fit" in said for said in console.complaints)
+    console.complaints.clear()
+
+
+LEAVES_WHILE_IT_DRAWS = """place => new Promise((left) => {
+  const drawn = customElements.get("perspective-viewer-datagrid").prototype;
+  const draw = drawn.draw;
+  drawn.draw = async function (...given) {
+    drawn.draw = draw;
+    location.hash = "#/nowhere";
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    left();
+    return draw.apply(this, given);
+  };
+  location.hash = place;
+})"""
+"""Half a second is longer than the browser takes to see that the viewer is no longer on the page."""
+
+
+def test_a_grid_is_left_while_it_is_drawn(console: Console, flights: ServedTopic) -> None:
+    """The page does not complain, and the next grid is drawn as ever."""
+    console.grid(flights.name)
+    console.go("nowhere")
+    console.page.evaluate(LEAVES_WHILE_IT_DRAWS, f"#/grid/{flights.name}")
+    console.grid(flights.name)
+    expect(console.cells("landed")).to_have_count(1)
+
+
 def test_an_unknown_field_is_named(console: Console, flights: ServedTopic) -> None:
     """With a button that follows the advice."""
     console.grid(flights.name, filter="/stattus = 'late'")

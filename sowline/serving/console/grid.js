@@ -10,7 +10,7 @@ import { CopyAs } from "./copyas.js";
 import { SavedViews } from "./saved.js";
 import { Copy, RecordPanel } from "./record.js";
 import { Mistake, count, plural, rate } from "./text.js";
-import { Sheet, loadEngine } from "./sheet.js";
+import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
 import { service } from "./service.js";
 import { WriteDialog } from "./write.js";
 import { go, readRoute } from "./route.js";
@@ -270,10 +270,7 @@ function useSheet(live, topic, route, setVersion) {
       try {
         const client = await loadEngine();
         if (closed) return;
-        if (!viewer.current) {
-          viewer.current = document.createElement("perspective-viewer");
-          host.current.append(viewer.current);
-        }
+        viewer.current ??= addViewer(host.current);
         made = new Sheet(client, viewer.current, live, keysOf(topic), arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
         setSheet(made);
       } catch (error) {
@@ -287,6 +284,8 @@ function useSheet(live, topic, route, setVersion) {
       made?.close();
     };
   }, [live]);
+  // After the effect above, whose end begins no turn of the viewer any more.
+  useEffect(() => () => viewer.current && deleteViewer(viewer.current), []);
   return { host, viewer, sheet, failed };
 }
 
