@@ -1,0 +1,56 @@
+// The form above a grid: filter, condition, and options.
+import { html, useEffect, useState } from "./lib.js";
+import { CONFLATION, LIMIT } from "./asked.js";
+import { keyPaths } from "./fields.js";
+import { Facets, FilterInput, Warnings, remember } from "./filter.js";
+import { Mistake } from "./text.js";
+import { go } from "./route.js";
+
+const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
+
+export function Ask({ topic, route, refused, live, columns }) {
+  const [filter, setFilter] = useState(route.filter ?? "");
+  const [condition, setCondition] = useState(route.condition ?? "");
+  const [options, setOptions] = useState(route.options ?? "");
+  const [order, setOrder] = useState(route.order ?? "");
+  useEffect(() => {
+    setFilter(route.filter ?? "");
+    setCondition(route.condition ?? "");
+    setOptions(route.options ?? "");
+    setOrder(route.order ?? "");
+  }, [route.filter, route.condition, route.options, route.order]);
+  const change = (more) => go({ ...route, ...more });
+  const submit = (event) => {
+    event.preventDefault();
+    remember(topic.name, filter);
+    change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim(), order: order.trim() });
+  };
+  const isOfCondition = refused?.reason === "bad condition";
+  const key = keyPaths(topic)[0] ?? "/field";
+  return html`
+    <form class="ask" onSubmit=${submit} role="search" aria-label="which records">
+      <div class="row">
+        <div class="field grow"><label for="filter">Filter</label>
+          <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${`every record; for example ${key} IS NOT NULL AND …`}
+            invalid=${refused && !isOfCondition ? "true" : "false"} describedBy="filter-mistake" /></div>
+        ${topic.documents && html`<label class="field grow">Condition
+          <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"
+            aria-invalid=${isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setCondition(event.target.value)} /></label>`}
+        <button type="submit" class="primary">Show</button>
+      </div>
+      <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
+      ${live && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
+      <details class="more" open=${Boolean(route.options || route.limit || route.conflation || route.order)}>
+        <summary>Options and counts</summary>
+        <div class="row">
+          <label class="field">At most rows <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
+          <label class="field">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
+            ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+          ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
+          <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
+        </div>
+        ${topic.sow && live && !live.isGrouped && html`<${Facets} topic=${topic} filter=${route.filter ?? ""} columns=${columns} changes=${live.messages} onFilter=${(text) => change({ filter: text })} />`}
+      </details>
+    </form>
+  `;
+}

@@ -1,0 +1,45 @@
+// The first rows of a grid as a plain table, which a screen reader can read.
+import { html, useEffect, useState } from "./lib.js";
+import { KEY_COLUMN } from "./fields.js";
+import { count, plural } from "./text.js";
+
+const TABLE_ROWS = 100;
+
+export function PlainTable({ viewer, version, onOpen, topic }) {
+  const [rows, setRows] = useState([]);
+  const [total, setTotal] = useState(0);
+  useEffect(() => {
+    let closed = false;
+    const look = async () => {
+      try {
+        const view = await viewer.getView();
+        if (closed) return;
+        const [found, size] = await Promise.all([view.to_json({ start_row: 0, end_row: TABLE_ROWS }), view.num_rows()]);
+        if (!closed) {
+          setRows(found);
+          setTotal(size);
+        }
+      } catch {
+        if (!closed) timer = setTimeout(look, 300); // the viewer is making a new view
+      }
+    };
+    let timer = setTimeout(look, 100);
+    return () => {
+      closed = true;
+      clearTimeout(timer);
+    };
+  }, [viewer, version]);
+  const columns = rows.length ? Object.keys(rows[0]).filter((name) => name !== KEY_COLUMN) : [];
+  return html`
+    <div class="card scroll plain" tabindex="0" role="region" aria-label="the records as a table">
+      <table class="list dense">
+        <caption>${total > rows.length ? `The first ${count(rows.length)} of ${plural(total, "row")}` : plural(total, "row")} of ${topic.name}, in the order of the grid</caption>
+        <thead><tr><th scope="col">Record</th>${columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <tbody>${rows.map((row) => html`<tr key=${row[KEY_COLUMN]}>
+          <td>${row[KEY_COLUMN] && html`<button type="button" class="small" onClick=${() => onOpen(row[KEY_COLUMN])} aria-label=${`open record ${row[KEY_COLUMN]}`}>open</button>`}</td>
+          ${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "number" : ""}>${row[name] === null ? html`<span class="muted">–</span>` : String(row[name])}</td>`)}
+        </tr>`)}</tbody>
+      </table>
+    </div>
+  `;
+}
