@@ -1,4 +1,4 @@
-"""A broker of our own that lets in nobody without TLS and a password."""
+"""A broker of our own that lets in nobody without TLS and a password, and allows what docs/platforms.md asks for."""
 
 import shutil
 import subprocess
@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -30,7 +35,23 @@ listener.name.secured.ssl.keystore.location=@KEYSTORE@
 listener.name.secured.sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.secured.scram-sha-512.sasl.jaas.config=\
 org.apache.kafka.common.security.scram.ScramLoginModule required;
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
 """
+
+_ALLOWED = {
+    ResourceType.TOPIC: (
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.READ,
+        AclOperation.WRITE,
+    ),
+    ResourceType.GROUP: (AclOperation.READ, AclOperation.DESCRIBE),
+}
+"""All that the table of permissions names, and nothing on the cluster."""
 
 
 class Secured(NamedTuple):
@@ -113,3 +134,12 @@ def _make_user(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.alter_user_scram_credentials([user]).values():
         made.result(30)
+    allowed = [
+        AclBinding(
+            kind, "*", ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW
+        )
+        for kind, operations in _ALLOWED.items()
+        for operation in operations
+    ]
+    for bound in admin.create_acls(allowed).values():
+        bound.result(30)

@@ -93,6 +93,26 @@ def test_the_command_line_comes_in(served: Served) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_doctor_comes_in(served: Served) -> None:
+    """It needs to describe topics and groups, and says what it could not check without a right on the cluster."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sowline", "doctor", "--url", served.query.url],
+        env=os.environ
+        | {
+            "SOWLINE_KAFKA": served.kafka.bootstrap,
+            "SOWLINE_KAFKA_OPTIONS": json.dumps(served.kafka.options),
+            "SOWLINE_CONFIG": str(served.common["config"]),
+            "SOWLINE_GROUP": served.topic,
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all applied" in done.stdout
+    assert "found the settings of 1: Cluster authorization failed" in done.stdout
+
+
 def test_every_connection_needs_credentials(served: Served) -> None:
     """And is told so, without the password that was tried."""
     wrong = served.kafka.options | {"sasl.password": "another secret"}
