@@ -267,7 +267,7 @@ def test_a_link_whose_settings_do_not_fit(console: Console, flights: ServedTopic
     """The records are shown without them."""
     console.grid(flights.name, layout=json.dumps({"sort": [["/nothing", "asc"]]}))
     expect(console.cells("landed")).to_have_count(1)
-    assert any("the view of the link does not fit" in said for said in console.complaints)
+    assert any("the view of the link does not fit" in complaint for complaint in console.complaints)
     console.complaints.clear()
 
 
