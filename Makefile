@@ -113,7 +113,7 @@ clean: ## remove .venv, the site and what tools left; the jars in the user's cac
 	@rm -rf clients/typescript/node_modules clients/typescript/dist clients/typescript/build
 	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-set-up: $(INSTALLED) $(CORE)
+set-up: $(INSTALLED) $(CORE) ## an environment with everything, from this clone
 
 prerequisites:
 	@sh deploy/prerequisites.sh "$$(test -e $(INSTALLED) && echo $(BIN)/python || echo "$(PYTHON)")" >/dev/null

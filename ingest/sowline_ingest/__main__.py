@@ -106,6 +106,7 @@ def run(
     if wait and not once:
         raise SowlineError("bad request", "expected --wait together with --once, got it alone")
     _kafka_is(kafka)
+    found_system(None)
     wait_at = connection if wait else None
     outcome = run_pipeline(
         file, once=once, rows_per_second=rows_per_second, on_running=_print, wait_at=wait_at
@@ -124,6 +125,7 @@ def explain(file: Path, plan: bool, as_json: bool, kafka: str | None) -> None:
     from sowline_ingest.explain import text_of
 
     _kafka_is(kafka)
+    found_system(None)
     explanation = explain_pipeline(file, with_plan=plan)
     click.echo(json.dumps(explanation, ensure_ascii=False) if as_json else text_of(explanation))
 

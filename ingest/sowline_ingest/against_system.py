@@ -25,9 +25,11 @@ def found_system(url: str | None) -> FoundSystem | None:
 
     The settings of that `sowline up` become those of this process, unless the environment has others.
     """
+    if "SOWLINE_KAFKA" in os.environ or url is not None:
+        return FoundSystem(url)
     stack = chosen_stack()
-    if "SOWLINE_KAFKA" in os.environ or url is not None or stack is None:
-        return FoundSystem(url) if url is not None or "SOWLINE_KAFKA" in os.environ else None
+    if stack is None:
+        return None
     click.echo(f"sowline: {stack.sentence}", err=True)
     os.environ["SOWLINE_KAFKA"] = stack.kafka
     os.environ.setdefault("SOWLINE_CONFIG", stack.config)

@@ -13,7 +13,7 @@ import click
 from sowline.cli.help import ConnectionOption
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import RunningStack, chosen_stack, stack_at
+from sowline.runtime.running_stack import RunningStack, chosen_stack
 
 USUAL_URL = "http://127.0.0.1:8080"
 
@@ -85,7 +85,7 @@ _OPTIONS = (
 def used_stack() -> RunningStack | None:
     """Return the running `sowline up` that commands use if no URL is given; None if there is none."""
     # None of several is chosen, but one of them may be at the usual URL.
-    return chosen_stack() or stack_at(USUAL_URL)
+    return chosen_stack(USUAL_URL)
 
 
 def found_url() -> str:
@@ -93,13 +93,19 @@ def found_url() -> str:
 
     Report which one it is: in a pipe too, if it runs in another directory. The user may not mean that one.
     """
-    stack = used_stack()
+    context = click.get_current_context(silent=True)
+    # While a shell completes a word, a line would stand in the middle of what is typed.
+    is_completing = context is not None and context.resilient_parsing
+    try:
+        stack = used_stack()
+    except SowlineError:
+        if is_completing:
+            return USUAL_URL
+        raise
     if stack is None:
         return USUAL_URL
     is_reported = stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty())
-    context = click.get_current_context(silent=True)
-    # While a shell completes a word, a line would stand in the middle of what is typed.
-    if is_reported and not (context is not None and context.resilient_parsing):
+    if is_reported and not is_completing:
         click.echo(f"sowline: {stack.sentence}", err=True)
     return stack.url
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+import orjson
 
 from sowline.cli.columns import columns, number, tenths
 from sowline.cli.completion import topic_argument
@@ -179,7 +180,7 @@ def sow_and_subscribe(
 def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
     """Print the access path and the counts of a query of TOPIC, as a line of JSON."""
     with connected(connection) as client:
-        print_all([client.explain(topic, **reading)])
+        click.echo(orjson.dumps(client.explain(topic, **reading)))
 
 
 @cli_command(examples=("sowline timeline orders 17 --limit 10",))

@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from sowline.cli.help import cli_command
+from sowline.errors import SowlineError
 from sowline.runtime.programs import Program, end_without_server
+from sowline.runtime.running_stack import OWN_TOPICS
 
 Command = Callable[..., None]
 
@@ -86,8 +88,8 @@ def pipeline(arguments: tuple[str, ...]) -> None:
 @cli_command(examples=("sowline up", "sowline up --port auto --data-dir /tmp/sowline"))
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, exists=True),
-    default="topics.yaml",
+    type=click.Path(path_type=Path),
+    default=OWN_TOPICS,
     show_default=True,
     help="The file of topics.",
 )
@@ -144,6 +146,12 @@ def up(
     commands find it by themselves.
     """
     end_without_server()
+    if not config.exists():
+        raise SowlineError(
+            "bad configuration",
+            f"expected a file of topics at {config}, found none: write one that names a topic and its key, such as"
+            " `topics: [{name: orders, key: /id}]`",
+        )
     from sowline.runtime.local_stack import LocalStack
 
     sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access, origins, shards).run())

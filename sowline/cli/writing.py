@@ -136,11 +136,19 @@ def delta(
 
 
 @cli_command(
-    examples=("sowline delete orders --filter \"/status = 'done'\"", "sowline delete orders --key 17")
+    examples=(
+        "sowline delete orders --filter \"/status = 'done'\"",
+        "sowline delete orders --data '{\"id\": 17}'",
+    )
 )
 @topic_argument
 @click.option("--filter", "-f", help="Delete all records that match; 1=1 deletes every one.")
-@click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    help="Delete the record with this SOW key, as --full prints it; repeatable.",
+)
 @click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first; without a terminal, nothing is asked.")
 @_tags
@@ -158,7 +166,10 @@ def delete(
 
     On a terminal, it asks first.
     """
-    if not yes and sys.stdin.isatty() and sys.stderr.isatty() and (what := _selected(filter, keys, data)):
+    if (given := sum(bool(one) for one in (filter, keys, data))) != 1:
+        raise SowlineError("bad request", f"expected exactly one of --filter, --key and --data, got {given}")
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        what = _selected(filter, keys, data)
         click.confirm(f"Delete from {topic} at {connection['url']} {what}?", abort=True, err=True)
     with Client(**connection) as client:
         gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
@@ -166,14 +177,13 @@ def delete(
 
 
 def _selected(filter: str | None, keys: tuple[str, ...], data: str | None) -> str:
-    """Return what a delete selects, in words; nothing if the service will refuse the selection."""
+    """Return what a delete selects, in words."""
     named = {
         "every record that matches": filter,
         "the records with the SOW keys" if keys[1:] else "the record with the SOW key": ", ".join(keys),
         "the record with the key of": data,
     }
-    selected = [f"{what} {text}" for what, text in named.items() if text]
-    return selected[0] if len(selected) == 1 else ""
+    return next(f"{what} {text}" for what, text in named.items() if text)
 
 
 class _Record(NamedTuple):
@@ -204,7 +214,7 @@ def _write(
             print_all([written._asdict()])
             return
         for number, body, key in read:
-            with _numbered(number):
+            with _numbered(number), _flushed(client):
                 write(client, topic, body, **{**writing, "key": key})
         client.flush()
 
@@ -213,8 +223,8 @@ def _with_progress(records: Iterable[_Record], at_end: Callable[[], None]) -> It
     """Yield the records, and report on a terminal how many there were; call `at_end` after the last one."""
     tell = ProgressLine()
     for record in records:
-        tell("published", record.number)
         yield record
+        tell("published", record.number)
     at_end()
 
 
@@ -236,6 +246,17 @@ def _numbered(number: int) -> Iterator[None]:
         yield
     except SowlineError as error:
         raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+
+
+@contextmanager
+def _flushed(client: Client) -> Iterator[None]:
+    """Write what came before a refused record, and say so in the error."""
+    try:
+        yield
+    except SowlineError as error:
+        client.flush()
+        known = "the records before it are written, those after it are not"
+        raise SowlineError(error.reason, f"{error.message}; {known}") from error
 
 
 def _keyed_records(lines: Iterable[str]) -> Iterator[_Record]:
@@ -271,4 +292,6 @@ _read_keyed = msgspec.json.Decoder(_Keyed).decode
 
 
 def _input() -> Iterator[str]:
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        click.echo("sowline: reading records, one as JSON a line; Ctrl-D ends", err=True)
     return (line.strip() for line in sys.stdin if line.strip())

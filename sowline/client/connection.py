@@ -185,7 +185,9 @@ class ServiceConnection:
     async def _reconnect(self) -> None:
         """Reconnect, with as many attempts as necessary, and resume every subscription from its bookmark."""
         previous_rights = self._rights
+        log.warning("lost the connection to the query service at %s; trying again", printable(self._url))
         self._socket = await self._connect_within(None)
+        log.warning("connected to the query service again")
         is_void = previous_rights is not None and self._rights not in (previous_rights, None)
         for request in self._carried.resume(is_void=is_void):
             await self.send(request)

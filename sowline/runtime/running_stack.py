@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sowline.errors import SowlineError
+
+OWN_TOPICS = "topics.yaml"
+"""The file of topics that `sowline up` takes where it is started."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunningStack:
@@ -82,19 +87,23 @@ def running_stacks() -> list[RunningStack]:
     return []
 
 
-def chosen_stack() -> RunningStack | None:
-    """Return the only running stack, or the only one of this directory; None if there is no such one."""
+def chosen_stack(url: str | None = None) -> RunningStack | None:
+    """Return the only running stack, or the only one of this directory, or else the one at this URL; None without.
+
+    A directory with a `topics.yaml` has a system of its own: if that does not run, none of another directory takes
+    its place. Raise `not connected`, as a command that was meant for one system must not write to another.
+    """
     found = running_stacks()
     here = [stack for stack in found if not stack.is_elsewhere]
-    for stacks in (here, found):
-        if len(stacks) == 1:
-            return stacks[0]
-    return None
-
-
-def stack_at(url: str) -> RunningStack | None:
-    """Return the running stack whose query service has this URL; None if there is none."""
-    return next((stack for stack in running_stacks() if stack.url == url), None)
+    chosen = next((stacks[0] for stacks in (here, found) if len(stacks) == 1), None)
+    chosen = chosen or next((stack for stack in found if stack.url == url), None)
+    if chosen is not None and chosen.is_elsewhere and Path(OWN_TOPICS).exists():
+        raise SowlineError(
+            "not connected",
+            f"expected a running `sowline up` of this directory, which has a {OWN_TOPICS}, found one of"
+            f" {chosen.directory}: start `sowline up` here, or name a system, for example with --url {chosen.url}",
+        )
+    return chosen
 
 
 def start_of(pid: int) -> str | None:

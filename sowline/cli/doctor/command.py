@@ -38,9 +38,16 @@ def doctor(
     )  # Imported here, so that other commands do not wait for it.
 
     given = {name: value for name, value in given.items() if value is not None}
-    if not given and not urls and not _SETTINGS & os.environ.keys() and (stack := chosen_stack()) is not None:
-        click.echo(f"sowline: {stack.sentence}", err=True)
-        given, urls = {"config": stack.config, "kafka": stack.kafka, "data_dir": stack.data_dir}, stack.urls
+    if not given and not urls and not _SETTINGS & os.environ.keys():
+        stack = chosen_stack()
+        if stack is None:
+            click.echo("sowline: no `sowline up` runs here; examining the usual addresses", err=True)
+        else:
+            click.echo(f"sowline: {stack.sentence}", err=True)
+            given, urls = (
+                {"config": stack.config, "kafka": stack.kafka, "data_dir": stack.data_dir},
+                stack.urls,
+            )
     if access is not None:
         given["access"] = access
     counted = dict.fromkeys(_COLORS, 0)

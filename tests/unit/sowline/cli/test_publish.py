@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from sowline.cli import main, writing
 from sowline.client.writing import Written
+from sowline.errors import SowlineError
 
 Asked = list[tuple[Any, ...]]
 run = CliRunner().invoke
@@ -209,3 +210,31 @@ def test_deltas_are_a_stream(
     main(["delta", "reviews", "k", *deltas, *more], standalone_mode=False)
     assert capfd.readouterr().out == '{"outcome":"noop"}\n{"outcome":"applied"}\n'
     assert asked == [("deltas", "reviews", "k", stream, {"wait": True, "tags": ("t",), "change_id": "c"})]
+
+
+def test_what_came_before_a_refused_record_is_written(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says so: the user must not send it again, nor believe that what follows is there."""
+
+    def refuse(_: object, topic: str, body: str, **named: Any) -> None:
+        if body == "{}":
+            raise SowlineError("key missing", "expected the key field /id, got none")
+        asked.append((topic, body))
+
+    monkeypatch.setattr(f"{writing.__name__}.Client.publish", refuse)
+    done = run(main, ["publish", "orders", '{"id":1}', "{}", '{"id":2}'])
+    assert asked == [("orders", '{"id":1}')]
+    assert done.exit_code == 1
+    assert "record 2: expected the key field /id, got none; the records before it are written" in done.stderr
+
+
+def test_a_keyboard_is_asked_for_records(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise a forgotten argument looks like a command that hangs."""
+    keyboard = io.StringIO('{"id":1}\n')
+    monkeypatch.setattr(keyboard, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", keyboard)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    main(["publish", "orders"], standalone_mode=False)
+    assert [one[2] for one in asked] == ['{"id":1}']
+    assert "reading records, one as JSON a line; Ctrl-D ends" in capsys.readouterr().err

@@ -312,14 +312,23 @@ async def test_what_a_failure_is_called_can_not_steer_a_terminal(
         assert "\x1b" not in caplog.text
 
 
-async def test_a_connection_that_is_lost_is_made_again(service: Service) -> None:
-    """A service that was there restarts: on this machine too, a connected client does not give up."""
+async def test_a_connection_that_is_lost_is_made_again(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A service that was there restarts: on this machine too, a connected client does not give up.
+
+    Both are logged: whoever follows a subscription sees why it is silent.
+    """
     service.accept().lose()
     service.refuse(REFUSED)
     service.accept()
     async with AsyncClient("http://127.0.0.1:1"):
         while len(service.tokens) < 3:
             await asyncio.sleep(0.001)
+    assert caplog.messages == [
+        "lost the connection to the query service at http://127.0.0.1:1; trying again",
+        "connected to the query service again",
+    ]
 
 
 @pytest.mark.parametrize("token", ["", "two\nlines", "é"])

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from sowline.cli import main
 from sowline.cli.connection import USUAL_URL, found_url
 from sowline.cli.top.command import found_urls
+from sowline.errors import SowlineError
 from sowline.runtime.running_stack import RunningStack, announced, chosen_stack, running_stacks, start_of
 
 
@@ -120,6 +121,22 @@ def test_who_goes_to_the_system_of_this_directory_says_little(
         assert found_url() == url
         line = USING.format(os.getpid()).replace(USUAL_URL, url)
         assert capsys.readouterr() == ("", f"{line}\n" if is_reported else "")
+
+
+@pytest.mark.parametrize("find", [found_url, found_urls, chosen_stack])
+def test_a_directory_with_topics_has_a_system_of_its_own(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, find: Callable[[], object]
+) -> None:
+    """While it does not run, no command goes to that of another directory instead."""
+    announced_in(state, "/a")
+    monkeypatch.chdir(tmp_path)
+    find()
+    (tmp_path / "topics.yaml").touch()
+    with pytest.raises(SowlineError, match="found one of /a: start `sowline up` here") as error:
+        find()
+    assert error.value.reason == "not connected"
+    with announced(stack(url="http://127.0.0.1:9090")):
+        assert "9090" in str(find())
 
 
 def test_a_shell_that_completes_a_word_shows_only_words(state: Path) -> None:

@@ -638,4 +638,5 @@ def test_files_and_settings_that_are_none(tmp_path: Path, monkeypatch: pytest.Mo
     assert "line 1: roles.desk.reads" in codes(done.output)["access_file"]["found"]
     monkeypatch.setenv("SOWLINE_PORT", "many")
     done = run(main, ["doctor", "--json"])
-    assert (done.exit_code, codes(done.output)["settings"]["where"]) == (1, "SOWLINE_PORT")
+    assert "no `sowline up` runs here" in done.stderr
+    assert (done.exit_code, codes(done.stdout)["settings"]["where"]) == (1, "SOWLINE_PORT")
