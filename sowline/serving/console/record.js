@@ -1,6 +1,6 @@
 // One record: its stored text, its keys, and its recent changes.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { service, topicPath } from "./service.js";
+import { said, service, stringify, topicPath } from "./service.js";
 import { Json, clock, plural } from "./text.js";
 import { asKind, difference, flatten, keyText } from "./fields.js";
 import { CopyAs } from "./copyas.js";
@@ -81,7 +81,7 @@ function Timeline({ topic, keyOf, version }) {
         setTimeline(found);
         setError(undefined);
       } catch (problem) {
-        if (!closed) setError(problem);
+        if (!closed) setError(said(problem));
       }
     };
     const timer = setTimeout(look, timeline ? WAIT_MS : 0);
@@ -106,7 +106,7 @@ function Timeline({ topic, keyOf, version }) {
 
 // The stored record, byte for byte: parsing it would lose digits of large numbers.
 async function storedText(topic, sowKey, signal) {
-  const answer = await service.client.fetch(topicPath(topic.name, "sow"), { method: "POST", body: JSON.stringify({ sow_keys: [sowKey] }), signal });
+  const answer = await service.fetch(topicPath(topic.name, "sow"), { method: "POST", body: JSON.stringify({ sow_keys: [sowKey] }), signal });
   const line = await answer.text();
   return line && line.slice(line.indexOf(',"data":') + 8, line.lastIndexOf("}"));
 }
@@ -125,7 +125,7 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
 
   useEffect(() => {
     if (!isOne) {
-      setText(record === undefined ? undefined : JSON.stringify(record));
+      setText(record === undefined ? undefined : stringify(record));
       return undefined;
     }
     const stop = new AbortController();

@@ -23,7 +23,17 @@ export function span(seconds) {
   return `${Math.floor(seconds / 86_400)} days`;
 }
 
-export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23)}` : "–");
+// A time of the service, which is in UTC.
+export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23).replace("Z", "")}Z` : "–");
+
+// A time in ms since 1970, with its date and zone.
+export const instant = (ms) => clock(new Date(ms).toISOString()).replace(".000Z", "Z");
+
+// How the viewer writes times in groups and charts; those of single records are written as `instant` does.
+export const TIMES = { timeZone: "UTC", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
+
+// How the viewer writes numbers: all digits, as they are in the record.
+export const DIGITS = { useGrouping: false, maximumSignificantDigits: 21 };
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|\s+/g;
 

@@ -24,7 +24,8 @@ export function usePolled(path, everyMs) {
           setError(undefined);
         } catch (problem) {
           if (closed) return;
-          setError(problem);
+          // A lost connection is said once, at the top.
+          setError(service.isLost ? undefined : problem);
         }
       }
       timer = setTimeout(look, everyMs);
@@ -122,7 +123,7 @@ export function Topics() {
         <h1 id="topics-title">Topics</h1>
         ${answer && html`<p class="muted">${plural(topics.length, "topic")} · ${plural(topics.reduce((sum, { records }) => sum + records, 0), "record")} · Kafka at <code>${answer.body.kafka}</code></p>`}
       </div>
-      ${error && html`<p class="notice bad" role="alert">${error.message}. Trying again.</p>`}
+      ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!answer && !error && html`<p class="muted" role="status">Loading the topics…</p>`}
       ${answer && html`
         <div class="card scroll" tabindex="0" role="region" aria-label="list of topics">
