@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import flight
 from tests.browser.seen import Console
-from tests.integration.served import ServedTopic
+from tests.integration.served import Served, ServedTopic
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -90,3 +90,27 @@ def test_a_page_of_the_service_is_counted_once(console: Console, flights: Served
     console.grid(flights.name, order="/flight", limit="2")
     expect(console.page.locator("[data-count=rows]")).to_have_text("2 of 3 rows")
     expect(console.page.locator(".standing")).not_to_contain_text("cut at")
+
+
+def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, flights: ServedTopic) -> None:
+    """In the list of topics, on its page and above its records; a record of it can't be edited."""
+    page, view = console.page, served["late"]
+    origin = f"view of {flights.name}"
+    console.go("topics")
+    expect(page.get_by_role("row", name=view.name).locator(".origin")).to_have_text(origin)
+    expect(page.locator(".origin")).to_have_count(1)
+    console.go(f"topic/{view.name}")
+    expect(page.locator(".title .origin")).to_have_text(origin)
+    service = served.system.service("views").start()
+    console.grid(view.name)
+    expect(page.locator(".title .origin")).to_have_text(origin)
+    console.cells("UA").click()
+    expect(page.locator("aside .json")).to_contain_text('"flights"')
+    page.keyboard.press("w")
+    for name in ("Write…", "Delete…", "Edit…"):
+        expect(console.button(name)).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    service.close()
+    console.grid(flights.name)
+    expect(page.locator(".origin")).to_have_count(0)
+    expect(console.button("Write…")).to_have_count(1)

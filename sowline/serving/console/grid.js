@@ -8,6 +8,7 @@ import { open as markRow, placeOf } from "./cells.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
 import { both, equals } from "./filter.js";
+import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
 import { RecordPanel } from "./record.js";
 import { go, readRoute } from "./route.js";
@@ -159,7 +160,7 @@ export function Grid({ topic, route }) {
   }, [sheet, sheet?.isDrawn, selected]);
 
   useEffect(() => {
-    const keys = { w: () => setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => current.current.record && close() };
+    const keys = { w: () => !isComputed(topic) && setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => current.current.record && close() };
     const press = ({ detail }) => keys[detail]?.();
     addEventListener("shortcut", press);
     return () => removeEventListener("shortcut", press);
@@ -168,7 +169,7 @@ export function Grid({ topic, route }) {
   return html`
     <section class="grid" aria-labelledby="grid-title">
       <${Breadcrumb} route=${route} page="records" recordName=${selected} />
-      <div class="title"><h1 id="grid-title">${topic.name}</h1>
+      <div class="title"><h1 id="grid-title">${topic.name}</h1><${Origin} topic=${topic} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
@@ -176,10 +177,10 @@ export function Grid({ topic, route }) {
           <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
           <${SavedViews} route=${route} />
           <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
-          <button type="button" onClick=${() => setWriting({})}>Write…</button>
-          ${topic.sow && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
+          ${!isComputed(topic) && html`<button type="button" onClick=${() => setWriting({})}>Write…</button>`}
+          ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
         </div></div>
-      <${Ask} topic=${topic} route=${route} refused=${refused} live=${live} columns=${columns} />
+      <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns} />
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}

@@ -5,6 +5,7 @@ import { Json, clock, plural } from "./text.js";
 import { asKind, difference, flatten, keyText } from "./fields.js";
 import { CopyAs } from "./copyas.js";
 import { differs, equals } from "./filter.js";
+import { isComputed } from "./origin.js";
 
 const WRITES = 50;
 const WRITES_MAX = 1000;
@@ -161,7 +162,7 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
       <div class="switch" role="group" aria-label="what to show">
         ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
         <span class="grow"></span>
-        ${isOne && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: topic.select === null ? "publish" : "delta_publish", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
+        ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: topic.select === null ? "publish" : "delta_publish", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
         ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
       </div>

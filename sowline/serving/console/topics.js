@@ -1,5 +1,6 @@
 // The topics: their number of records, their rate of changes, and how far this service is behind.
 import { html, useEffect, useRef, useState } from "./lib.js";
+import { Origin } from "./origin.js";
 import { askJson, service } from "./service.js";
 import { bytes, count, plural, rate, span } from "./text.js";
 import { writeRoute } from "./route.js";
@@ -94,7 +95,7 @@ function Row({ topic, rates = [] }) {
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
-        ${topic.documents && html`<span class="tag">documents</span>`}
+        ${topic.documents && html`<span class="tag">documents</span>`}<${Origin} topic=${topic} />
         <a class="about" href=${writeRoute({ view: "topic", topic: topic.name })} aria-label="about ${topic.name}">about</a></th>
       <td data-label="State"><${State} topic=${topic} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
