@@ -513,7 +513,7 @@ def test_a_topic_that_is_behind_says_so(console: Console, flights: ServedTopic, 
         expect(console.page.locator(".standing .chip")).to_have_text(late)
         expect(console.page.locator(".standing .chip")).to_have_class(re.compile(r"\bwarn\b"))
         console.go("topics")
-        row = console.page.get_by_role("row", name=flights.name)
+        row = console.topic(flights.name)
         expect(row.locator("[data-label=State]")).to_have_text(late)
         expect(row.locator("[data-label=Lag]")).to_have_text("1")
     finally:
@@ -585,7 +585,7 @@ def test_the_page_of_a_view(console: Console, served: Served, flights: ServedTop
 def test_topics_and_connections(console: Console, flights: ServedTopic, served: Served) -> None:
     """The topics keep themselves up to date; who is connected stands there with what it asked for."""
     console.go("topics")
-    row = console.page.get_by_role("row", name=flights.name)
+    row = console.topic(flights.name)
     expect(row.locator("[data-label=Records]")).to_have_text("3")
     expect(row.locator("[data-label=Lag]")).to_have_text("0")
     expect(row.locator("[data-label=Indexes]")).to_contain_text("memo index")
@@ -668,7 +668,7 @@ def test_who_reads_some_fields_edits_these(
         record = dialog.get_by_label("Record")
         assert json.loads(record.input_value()) == flight("DL", 4, "late")
         record.fill(json.dumps(flight("DL", 4, "landed")))
-        dialog.locator("footer").get_by_role("button", name="Merge").click()
+        dialog.get_by_role("button", name="Write changes").click()
         expect(dialog.get_by_role("status")).to_contain_text("applied")
         dialog.get_by_role("group", name="what to write").get_by_role("button", name="Publish").click()
         expect(dialog.locator(".notice")).to_contain_text("You may read some fields only")

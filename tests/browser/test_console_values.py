@@ -1,4 +1,4 @@
-"""What the console shows of values: every digit of a number, the zone of a time, and a filter by whatever a text has."""
+"""What the console shows of values: every digit, the zone of each time, and filters by whatever a text has."""
 
 import re
 
@@ -59,9 +59,7 @@ def test_times_have_a_date_and_a_zone(console: Console, flights: ServedTopic) ->
     expect(table).not_to_contain_text(re.compile(r"\d{13}"))
 
 
-def test_a_text_with_an_apostrophe_is_counted_and_filtered_by(
-    console: Console, flights: ServedTopic
-) -> None:
+def test_a_text_with_an_apostrophe_is_counted_and_filtered_by(console: Console, flights: ServedTopic) -> None:
     """Its quote is escaped where a value of a list becomes a filter."""
     flights.write(flight("UA", 1, "late", place="O'HARE"))
     console.grid(flights.name)
@@ -97,7 +95,7 @@ def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, f
     page, view = console.page, served["late"]
     origin = f"view of {flights.name}"
     console.go("topics")
-    expect(page.get_by_role("row", name=view.name).locator(".origin")).to_have_text(origin)
+    expect(console.topic(view.name).locator(".origin")).to_have_text(origin)
     expect(page.locator(".origin")).to_have_count(1)
     console.go(f"topic/{view.name}")
     expect(page.locator(".title .origin")).to_have_text(origin)

@@ -41,3 +41,9 @@ export function Connection() {
     <span class="chip ${tone}" role="status" title=${said(service.client.error)?.message}>${word}</span>
   `;
 }
+
+// Why nothing can be written, while there is no connection.
+export function Offline() {
+  useService();
+  return service.isLost && html`<p class="notice warn" role="status">There is no connection to the query service. Nothing can be written until it is back.</p>`;
+}

@@ -10,7 +10,7 @@ import { at as valueAt, keyPaths } from "./fields.js";
 import { both, equals } from "./filter.js";
 import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
-import { RecordPanel } from "./record.js";
+import { RecordPanel, isEditable } from "./record.js";
 import { go, readRoute } from "./route.js";
 import { SavedViews } from "./saved.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
@@ -95,6 +95,9 @@ export function Grid({ topic, route }) {
     const element = viewer.current;
     if (!element || !sheet) return undefined;
     let pressed;
+    // The cell that the first click of a double click hit: its record opens beside the grid, which may move the cells.
+    let clickedOnce;
+    const edit = () => clickedOnce && !live.isGrouped && isEditable(topic, clickedOnce.path) && setWriting({ way: "edit", sowKey: clickedOnce.key, path: clickedOnce.path });
     const placeIn = (event) => event.composedPath().map(placeOf).find(Boolean);
     // A row may move between the press and the release of the button.
     const press = (event) => { pressed = placeIn(event); };
@@ -106,6 +109,7 @@ export function Grid({ topic, route }) {
       const value = isField ? valueAt(row.record, path) : undefined;
       const isScalar = isField && (value === null || value === undefined || typeof value !== "object");
       const clickedCell = isScalar ? { key, path, value: value ?? null } : undefined;
+      if (event.detail === 1) clickedOnce = clickedCell;
       if (event.altKey && clickedCell) filterBy(equals(path, clickedCell.value));
       else {
         setCell(clickedCell);
@@ -132,12 +136,14 @@ export function Grid({ topic, route }) {
     const themed = ({ detail }) => sheet.paint(detail);
     element.addEventListener("mousedown", press, true);
     element.addEventListener("click", clicked);
+    element.addEventListener("dblclick", edit);
     element.addEventListener("perspective-config-update", changed);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
       element.removeEventListener("mousedown", press, true);
       element.removeEventListener("click", clicked);
+      element.removeEventListener("dblclick", edit);
       element.removeEventListener("perspective-config-update", changed);
       removeEventListener("theme", themed);
     };

@@ -59,9 +59,21 @@ export function laidOut(text) {
   return found;
 }
 
+export const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
+
 export const Json = ({ text, label }) => html`
   <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
 `;
+
+const EFFECT_MAX = 40;
+
+// The fields that a write has changed, with the values before and after.
+export function Effect({ fields }) {
+  if (!fields.length) return html`<p class="muted">nothing changed</p>`;
+  return html`<ul class="effect">${fields.slice(0, EFFECT_MAX).map(({ path, old, now, was, is }) => html`
+    <li><code>${path}</code> ${was && html`<del>${String(old)}</del>`} ${is && html`<ins>${String(now)}</ins>`}</li>`)}
+    ${fields.length > EFFECT_MAX && html`<li class="muted">and ${plural(fields.length - EFFECT_MAX, "more field")}</li>`}</ul>`;
+}
 
 // The text with a mark under the mistake, if the error names its column.
 export function Mistake({ text, error }) {
@@ -74,4 +86,9 @@ export function Mistake({ text, error }) {
       <p><strong>${error.reason}</strong> ${error.message}</p>
     </div>
   `;
+}
+
+export function Outcome({ outcome }) {
+  if (!outcome) return null;
+  return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
 }
