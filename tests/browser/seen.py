@@ -90,6 +90,11 @@ class Console:
         exactly = re.compile(rf"^\s*{re.escape(text)}\s*$")
         return self.page.locator("perspective-viewer regular-table td", has_text=exactly)
 
+    def topic(self, name: str) -> Locator:
+        """The line of a topic in the list of topics."""
+        link = self.page.get_by_role("link", name=name, exact=True)
+        return self.page.get_by_role("row").filter(has=link)
+
     def button(self, name: str, **more: Any) -> Locator:
         """A button by what it says."""
         return self.page.get_by_role("button", name=name, **more)

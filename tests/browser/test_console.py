@@ -20,96 +20,15 @@ from playwright.sync_api import Browser, Page, expect
 from sowline.client.publisher import Publisher
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO
-from tests.browser.seen import Console, browser
-from tests.integration.served import Served, ServedTopic, serve
+from tests.browser.conftest import flight
+from tests.browser.seen import Console
+from tests.integration.served import Served, ServedTopic
 from tests.integration.services import http_text
 from tests.integration.wire import Json
 
 pytestmark = pytest.mark.needs("chromium")
 
 COLORS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-
-
-def avro(**fields: str) -> str:
-    """Return an Avro schema of a record with fields of these types."""
-    named = [{"name": name, "type": type} for name, type in fields.items()]
-    return json.dumps({"type": "record", "name": "Trade", "fields": named})
-
-
-TRADE = avro(id="long", qty="int")
-TOPICS: dict[str, Json] = {
-    "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
-    "papers": {"key": ["/id"], "documents": True},
-    "news": {"sow": False},
-    "parcels": {"key": {"from": "kafka_key"}},
-    "trades": {
-        "key": "/id",
-        "partitions": 2,
-        "message_type": "avro",
-        "reader_schema": {"text": TRADE, "id": 2, "subject": "trades-value"},
-        "schemas": {
-            1: {"text": avro(id="int", qty="int")},
-            3: {"text": avro(id="int", qty="string")},
-        },
-    },
-}
-
-
-VIEWS: dict[str, Json] = {
-    "late": {
-        "from": "flights",
-        "filter": "/status = 'late'",
-        "grouping": ["/carrier"],
-        "projection": ["COUNT(1) AS /flights"],
-    }
-}
-
-
-@pytest.fixture(scope="module")
-def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A materializer and a query service."""
-    with serve(kafka, tmp_path_factory.mktemp("console"), TOPICS, VIEWS, progress_seconds=0.2) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all."""
-    with browser() as begun:
-        yield begun
-
-
-@pytest.fixture(scope="module")
-def window(chromium: Browser, served: Served) -> Iterator[Console]:
-    """One page for all: its engine is loaded once."""
-    with chromium.new_context() as context:
-        yield Console(context.new_page(), served.query.url)
-
-
-@pytest.fixture
-def console(window: Console) -> Iterator[Console]:
-    """The page as it is for most tests; whatever it has complained of fails the test."""
-    window.complaints.clear()
-    window.page.set_viewport_size({"width": 1280, "height": 800})
-    window.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
-    yield window
-    assert window.complaints == []
-
-
-@pytest.fixture
-def flights(served: Served) -> ServedTopic:
-    """Three flights, of which two are late."""
-    topic = served["flights"]
-    topic.clear()
-    topic.write(
-        flight("UA", 1, "late"), flight("B6", 2, "late", delay={"dep": 20}), flight("AA", 3, "landed")
-    )
-    return topic
-
-
-def flight(carrier: str, number: int, status: str, **more: object) -> Json:
-    """A record."""
-    return {"carrier": carrier, "flight": number, "status": status, **more}
 
 
 def test_a_grid_follows_its_topic(console: Console, flights: ServedTopic) -> None:
@@ -418,7 +337,8 @@ def test_rows_beyond_the_limit_are_counted(console: Console, flights: ServedTopi
     """A grid that does not show everything says so."""
     console.grid(flights.name, limit="2")
     console.rows(2)
-    expect(console.page.locator(".cut")).to_contain_text("cut at 2 rows of 3")
+    expect(console.page.locator("[data-count=rows]")).to_have_text("2 of 3 rows")
+    expect(console.page.locator(".cut")).to_contain_text("a filter, or more rows in the options")
 
 
 def test_it_comes_back_after_a_lost_connection(
@@ -593,7 +513,7 @@ def test_a_topic_that_is_behind_says_so(console: Console, flights: ServedTopic, 
         expect(console.page.locator(".standing .chip")).to_have_text(late)
         expect(console.page.locator(".standing .chip")).to_have_class(re.compile(r"\bwarn\b"))
         console.go("topics")
-        row = console.page.get_by_role("row", name=flights.name)
+        row = console.topic(flights.name)
         expect(row.locator("[data-label=State]")).to_have_text(late)
         expect(row.locator("[data-label=Lag]")).to_have_text("1")
     finally:
@@ -665,7 +585,7 @@ def test_the_page_of_a_view(console: Console, served: Served, flights: ServedTop
 def test_topics_and_connections(console: Console, flights: ServedTopic, served: Served) -> None:
     """The topics keep themselves up to date; who is connected stands there with what it asked for."""
     console.go("topics")
-    row = console.page.get_by_role("row", name=flights.name)
+    row = console.topic(flights.name)
     expect(row.locator("[data-label=Records]")).to_have_text("3")
     expect(row.locator("[data-label=Lag]")).to_have_text("0")
     expect(row.locator("[data-label=Indexes]")).to_contain_text("memo index")
@@ -748,7 +668,7 @@ def test_who_reads_some_fields_edits_these(
         record = dialog.get_by_label("Record")
         assert json.loads(record.input_value()) == flight("DL", 4, "late")
         record.fill(json.dumps(flight("DL", 4, "landed")))
-        dialog.locator("footer").get_by_role("button", name="Merge").click()
+        dialog.get_by_role("button", name="Write changes").click()
         expect(dialog.get_by_role("status")).to_contain_text("applied")
         dialog.get_by_role("group", name="what to write").get_by_role("button", name="Publish").click()
         expect(dialog.locator(".notice")).to_contain_text("You may read some fields only")

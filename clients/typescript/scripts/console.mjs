@@ -8,7 +8,7 @@ const BUNDLE = new URL("../../../sowline/serving/console/built/sowline.js", impo
 const HEADER = "// The client of clients/typescript, bundled by `npm run console` there. Do not edit.";
 
 const { outputFiles } = await build({
-  stdin: { contents: 'export { connect, JsonText, SowlineError } from "./index.js";', resolveDir: "src", loader: "ts" },
+  stdin: { contents: 'export { connect, JsonText, literal, SowlineError } from "./index.js"; export { parse, stringify } from "./exact.js";', resolveDir: "src", loader: "ts" },
   banner: { js: HEADER },
   bundle: true,
   minify: true,

@@ -3,7 +3,7 @@
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-const BYTES_MAX = 13_400;
+const BYTES_MAX = 13_700;
 const LATER = ["./exact.js", "./key.js", "./requests.js"];
 
 const options = { bundle: true, minify: true, format: "esm", target: "es2022", write: false, external: LATER };

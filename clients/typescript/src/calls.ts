@@ -1,5 +1,6 @@
 /** Commands with one answer each: writes, `explain` and `timeline`. */
 
+import { unlessAborted } from "./abort.js";
 import type { Connection } from "./connection.js";
 import { Deferred } from "./deferred.js";
 import { SowlineError } from "./errors.js";
@@ -22,20 +23,20 @@ export class Calls {
   /**
    * Send a command and return the messages of its answer, whose last one is the last of the acknowledgements that
    * it asks for. If the connection is lost before that, it fails with `disconnected`: a command that writes may
-   * have been executed.
+   * have been executed. After `signal` is aborted, nothing is sent.
    */
-  async call(command: Command, ...acks: readonly Ack["ack_type"][]): Promise<ServerMessage[]> {
-    await this.connection.waitUntilOpen();
+  async call(command: Command, acks: readonly Ack["ack_type"][], signal?: AbortSignal): Promise<ServerMessage[]> {
+    await unlessAborted(this.connection.waitUntilOpen(), signal);
+    signal?.throwIfAborted();
     const id = `c${++this.#made}`;
     const answer = new Deferred<ServerMessage[]>();
     this.#byId.set(id, { lastAck: acks.at(-1)!, frames: [], answer });
     try {
       this.connection.send({ ...command, command_id: id, ack_type: acks.join(",") });
-    } catch (error) {
+      return await unlessAborted(answer.promise, signal);
+    } finally {
       this.#byId.delete(id);
-      throw error;
     }
-    return answer.promise;
   }
 
   receive(frame: ServerMessage): void {

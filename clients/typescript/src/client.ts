@@ -75,6 +75,17 @@ export class Client {
     return this.#connection.onStatus(listener);
   }
 
+  /** When the next attempt to connect begins; undefined while none is due. */
+  get retryAt(): Date | undefined {
+    return this.#connection.retryAt;
+  }
+
+  /** When the last message of the service came; undefined before the first one. */
+  get heardAt(): Date | undefined {
+    const at = this.#connection.heardAt;
+    return at === 0 ? undefined : new Date(at);
+  }
+
   /** The user of this client and the name of its rights, as of the last logon. */
   get login(): Login {
     return this.#connection.login;

@@ -85,6 +85,8 @@ export class Connection {
   error: SowlineError | undefined;
   readonly opened = new Deferred();
   codec: Codec = FAST;
+  /** When the next attempt to connect begins; undefined while none is due. */
+  retryAt: Date | undefined;
   login: Login = { rights: undefined, user: undefined, roles: [], version: undefined };
   readonly #statuses = new Emitter<ConnectionStatus>();
   readonly #url: string;
@@ -97,7 +99,8 @@ export class Connection {
   #refusals = 0;
   #token: string | undefined;
   #openedAt: number | undefined;
-  #heardAt = 0;
+  /** When the last message came, in ms since 1970; 0 if none has. */
+  heardAt = 0;
   #checks = 0;
   #timers = new Map<string, ReturnType<typeof setTimeout>>();
 
@@ -161,6 +164,7 @@ export class Connection {
   fail(error: SowlineError): void {
     if (this.error !== undefined) return;
     this.error = error;
+    this.retryAt = undefined;
     this.#drop();
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.opened.reject(error);
@@ -246,8 +250,12 @@ export class Connection {
       this.fail(error);
       return;
     }
-    const pause = BACK_OFF_MS[Math.min(this.#attempts++, BACK_OFF_MS.length - 1)]!;
-    this.#after("retry", pause * (0.5 + Math.random()), () => void this.#connect());
+    const pause = BACK_OFF_MS[Math.min(this.#attempts++, BACK_OFF_MS.length - 1)]! * (0.5 + Math.random());
+    this.retryAt = new Date(Date.now() + pause);
+    this.#after("retry", pause, () => {
+      this.retryAt = undefined;
+      void this.#connect();
+    });
   }
 
   #loggedOn(ack: Ack): void {
@@ -301,7 +309,7 @@ export class Connection {
   }
 
   #receive(data: unknown): void {
-    this.#heardAt = Date.now();
+    this.heardAt = Date.now();
     this.#checks = 0;
     let frames: ServerMessage[];
     try {
@@ -325,7 +333,7 @@ export class Connection {
   #check(): void {
     this.#after("check", CHECK_MS, () => {
       // The clock may jump, also back.
-      if (Math.abs(Date.now() - this.#heardAt) < SILENCE_MS_MAX) {
+      if (Math.abs(Date.now() - this.heardAt) < SILENCE_MS_MAX) {
         this.#check();
       } else if (this.#checks < CHECKS_MAX) {
         this.#checks++;

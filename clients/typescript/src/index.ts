@@ -7,6 +7,7 @@ export { SowlineError } from "./errors.js";
 export type * as frames from "./frames.js";
 export type { Json, JsonObject } from "./json.js";
 export { JsonText } from "./jsonText.js";
+export { literal } from "./literal.js";
 export type {
   GroupBegin,
   GroupEnd,

@@ -45,7 +45,7 @@ export class Requests extends Writing {
 
   async explain(topic: string, reading?: Reading): Promise<Explanation> {
     const { batch_size, up_to, ...request } = new Ask("sow", topic, reading).request("");
-    const [answer] = await this.calls.call({ ...request, command: "explain" }, "completed");
+    const [answer] = await this.calls.call({ ...request, command: "explain" }, ["completed"]);
     const explained = answer as Explain;
     return { bookmark: explained.bookmark, accessPaths: explained.access_paths };
   }
@@ -68,7 +68,7 @@ export class Requests extends Writing {
       this.#connection.codec.present(write as unknown as JsonObject) as unknown as TimelineWrite;
     let [sowKey, since, at]: (string | undefined)[] = [];
     const writes: TimelineWrite[] = [];
-    for (const frame of await this.calls.call(command, "completed")) {
+    for (const frame of await this.calls.call(command, ["completed"])) {
       if (frame.command === "timeline") {
         sowKey = frame.sow_key;
         writes.push(...frame.writes.map(present));

@@ -24,6 +24,11 @@ export interface WriteOptions {
    * `persisted`, until Kafka has it.
    */
   until?: "processed" | "persisted";
+  /**
+   * Gives the write up: the promise rejects with the signal's reason. What still waits for a connection is never sent;
+   * what was sent may be applied all the same.
+   */
+  signal?: AbortSignal;
 }
 
 /** What a delete selects: exactly one of these. */
@@ -36,6 +41,8 @@ export interface DeleteSelection {
   sowKey?: string;
   tags?: readonly string[];
   changeId?: string;
+  /** Gives it up, as that of a write. */
+  signal?: AbortSignal;
 }
 
 /** What became of a command. */
@@ -70,21 +77,21 @@ export class Writing {
     fields: { data: unknown; key?: string },
     options: WriteOptions = {},
   ): Promise<Outcome> {
-    const { until = "processed", ...given } = options;
-    const frames = await this.calls.call({ command, topic, ...fields, ...wire(given) }, until);
+    const { until = "processed", signal, ...given } = options;
+    const frames = await this.calls.call({ command, topic, ...fields, ...wire(given) }, [until], signal);
     return this.#outcome(frames);
   }
 
   async delete(topic: string, selection: DeleteSelection): Promise<DeleteOutcome> {
-    const { filter, sowKeys, data, ...given } = selection;
+    const { filter, sowKeys, data, signal, ...given } = selection;
     const command: Command = { command: "sow_delete", topic, filter, sow_keys: sowKeys, data, ...wire(given) };
-    const frames = await this.calls.call(command, "processed", "stats");
+    const frames = await this.calls.call(command, ["processed", "stats"], signal);
     const stats = frames.find((frame): frame is AckStats => frame.command === "ack" && frame.ack_type === "stats");
     return { ...this.#outcome(frames), recordsDeleted: stats?.records_deleted ?? 0 };
   }
 
   async flush(): Promise<void> {
-    await this.calls.call({ command: "flush" }, "persisted");
+    await this.calls.call({ command: "flush" }, ["persisted"]);
   }
 
   #outcome([first]: readonly ServerMessage[]): Outcome {
@@ -104,7 +111,7 @@ export class Writing {
   }
 }
 
-function wire(options: Omit<WriteOptions, "until">): Omit<Command, "command"> {
+function wire(options: Omit<WriteOptions, "until" | "signal">): Omit<Command, "command"> {
   return {
     expiration: options.expiration,
     correlation_id: options.correlationId,

@@ -625,3 +625,53 @@ test("a write has an outcome, or the reason of its refusal", async () => {
   await assert.rejects(later, { reason: "not json" });
   client.close();
 });
+
+test("a write that is given up while it waits for a connection is never sent", async () => {
+  const [client, socket, service] = await connected();
+  socket.lose();
+  const stop = new AbortController();
+  const given = { signal: stop.signal };
+  const writes = [client.publish("orders", { id: 1 }, given), client.sowDelete("orders", { filter: "1=1", ...given })];
+  const other = client.publish("orders", { id: 2 });
+  await turns();
+  stop.abort(new SowlineError("not connected", "not now"));
+  for (const write of writes) await assert.rejects(write, { reason: "not connected" });
+  await assert.rejects(client.deltaPublish("orders", { id: 1 }, given), { reason: "not connected" });
+  const again = await service.accept();
+  assert.deepEqual((await again.next())["data"], { id: 2 });
+  again.give(accepted("c1", { outcome: "applied" }));
+  await other;
+  await turns();
+  assert.deepEqual(again.sent, []);
+  client.close();
+});
+
+test("of a write that is given up after it was sent, only the wait ends", async () => {
+  const [client, socket] = await connected();
+  const stop = new AbortController();
+  const write = client.publish("orders", { id: 1 }, { signal: stop.signal });
+  await socket.next();
+  stop.abort();
+  await assert.rejects(write, { name: "AbortError" });
+  socket.give(accepted("c1", { outcome: "applied" }));
+  const next = client.publish("orders", { id: 2 }, { signal: new AbortController().signal });
+  await socket.next();
+  socket.give(accepted("c2", { outcome: "applied" }));
+  assert.equal((await next).outcome, "applied");
+  client.close();
+});
+
+test("a client says when it was last sent something, and when it tries to connect again", async () => {
+  const service = new FakeService();
+  const client = connect("http://service", service.options());
+  assert.deepEqual([client.heardAt, client.retryAt], [undefined, undefined]);
+  const socket = await service.accept();
+  await client.opened;
+  assert.ok(client.heardAt! <= new Date());
+  assert.equal(client.retryAt, undefined);
+  socket.lose();
+  assert.ok(client.retryAt! > client.heardAt!);
+  await service.accept();
+  assert.equal(client.retryAt, undefined);
+  client.close();
+});

@@ -8,7 +8,7 @@ import { go } from "./route.js";
 
 const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
 
-export function Ask({ topic, route, refused, live, columns }) {
+export function Ask({ topic, route, refused, isLoading, live, columns }) {
   const [filter, setFilter] = useState(route.filter ?? "");
   const [condition, setCondition] = useState(route.condition ?? "");
   const [options, setOptions] = useState(route.options ?? "");
@@ -39,7 +39,7 @@ export function Ask({ topic, route, refused, live, columns }) {
         <button type="submit" class="primary">Show</button>
       </div>
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
-      ${live && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
+      ${live && !refused && !isLoading && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
       <details class="more" open=${Boolean(route.options || route.limit || route.conflation || route.order)}>
         <summary>Options and counts</summary>
         <div class="row">

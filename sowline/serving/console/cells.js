@@ -1,10 +1,13 @@
 // Marks cells of the grid: those that have just changed flash, and the row of the open record stands out. Also tells which
 // record a cell shows.
+import { UPDATED, at, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
+import { TIMES, instant } from "./text.js";
 
 const shown = new WeakMap();
 const flashing = new WeakMap();
 const places = new WeakMap();
+const usual = new Intl.DateTimeFormat(navigator.languages, TIMES);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -53,11 +56,28 @@ function mark(viewer, datagrid, table) {
     const change = live.changed.get(key);
     const path = place.column_header?.at(-1);
     if (!isGrouped) places.set(cell, { key, path });
+    spell(cell, isGrouped || datagrid.model._schema[path] !== "datetime" ? undefined : timeIn(live.row(key), path));
     const isNew = change && now - change.at < FRESH_MS && (change.paths === null || change.paths.has(path));
     light(cell, isNew && !calm.matches ? change.at : undefined, now, flash);
     cell.style.boxShadow = opened !== undefined && key === opened ? `inset 0 1px ${line}, inset 0 -1px ${line}` : "";
     cell.toggleAttribute("data-open", opened !== undefined && key === opened);
   }
+}
+
+// The text of the time that a record has in a column.
+const timeIn = (row, path) => row && (path === UPDATED ? row.timestamp : at(row.record, path));
+
+// Writes a time with its date and zone, unless the user has chosen another format for its column. ISO 8601 is what the
+// mouse shows, and the text in the record if that is another one.
+function spell(cell, text) {
+  const time = typeof text === "string" ? timeOf(text) : NaN;
+  if (Number.isNaN(time)) {
+    cell.removeAttribute("title");
+    return;
+  }
+  const iso = new Date(time).toISOString();
+  cell.title = text === iso ? iso : `${iso}\n${text}`;
+  if (cell.textContent === usual.format(time)) cell.textContent = instant(time);
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.

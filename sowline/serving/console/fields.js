@@ -1,4 +1,5 @@
 // Records as rows: nested fields become columns named by their paths. A column's kind widens as values arrive.
+import { stringify } from "./built/sowline.js";
 
 export const COLUMNS_MAX = 300;
 export const KEY_COLUMN = "sow_key";
@@ -13,7 +14,7 @@ export function flatten(value, path = "", found = []) {
   if (isObject(value) && Object.keys(value).length) {
     for (const name of Object.keys(value)) flatten(value[name], path + step(name), found);
   } else {
-    found.push([path || "/", value !== null && typeof value === "object" ? JSON.stringify(value) : value]);
+    found.push([path || "/", value !== null && typeof value === "object" ? stringify(value) : value]);
   }
   return found;
 }
@@ -37,7 +38,7 @@ export function difference(before, after) {
 
 // Texts that are a date with a time; without a zone they are taken as UTC.
 const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?$/;
-const timeOf = (text) => Date.parse(/[T ].*(Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text.replace(" ", "T")}Z`);
+export const timeOf = (text) => Date.parse(/[T ].*(Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text.replace(" ", "T")}Z`);
 const isTime = (text) => TIME.test(text) && !Number.isNaN(timeOf(text));
 
 function kindOf(value) {

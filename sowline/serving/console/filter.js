@@ -1,7 +1,7 @@
 // The filter of a topic: what completes it, the filters that were used, and the counts of a field's values.
 import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { describedFields } from "./columns.js";
-import { service } from "./service.js";
+import { literal, said, service } from "./service.js";
 import { count } from "./text.js";
 
 const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS NOT NULL", "BEGINS WITH", "ENDS WITH"];
@@ -19,15 +19,13 @@ export function remember(topic, filter) {
   localStorage.setItem(`sowline.filters.${topic}`, JSON.stringify([filter, ...others].slice(0, REMEMBERED_MAX)));
 }
 
-// A value as the filter language writes it.
-export const literal = (value) => (typeof value === "string" ? `'${value.replaceAll("'", "''")}'` : value === null ? "NULL" : String(value));
-
 // A filter together with one more condition.
 export const both = (filter, term) => (filter.trim() ? `${/\bOR\b/i.test(filter) ? `(${filter})` : filter} AND ${term}` : term);
 
-const equals = (path, value) => (value === null ? `${path} IS NULL` : `${path} = ${literal(value)}`);
-export const differs = (path, value) => (value === null ? `${path} IS NOT NULL` : `${path} != ${literal(value)}`);
-export { equals };
+// An empty text is NULL, which equals nothing.
+const isNull = (value) => value === null || value === "";
+export const equals = (path, value) => (isNull(value) ? `${path} IS NULL` : `${path} = ${literal(value)}`);
+export const differs = (path, value) => (isNull(value) ? `${path} IS NOT NULL` : `${path} != ${literal(value)}`);
 
 const FIELD = /(^|[\s(,])(\/[^\s()=<>!,']*)$/;
 const VALUE = /(\/[^\s()=<>!,']+)\s*(?:=|!=|<>|IN\s*\((?:[^()]*,)?)\s*('?[^\s()']*)$/i;
@@ -148,7 +146,7 @@ export function Facets({ topic, filter, columns, onFilter, changes }) {
         setFound(values);
         setError(undefined);
       } catch (problem) {
-        if (!closed) setError(problem);
+        if (!closed) setError(said(problem));
       }
     };
     const timer = setTimeout(look, found ? 300 : 0);

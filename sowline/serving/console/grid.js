@@ -8,8 +8,9 @@ import { open as markRow, placeOf } from "./cells.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
 import { both, equals } from "./filter.js";
+import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
-import { RecordPanel } from "./record.js";
+import { RecordPanel, isEditable } from "./record.js";
 import { go, readRoute } from "./route.js";
 import { SavedViews } from "./saved.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
@@ -94,6 +95,9 @@ export function Grid({ topic, route }) {
     const element = viewer.current;
     if (!element || !sheet) return undefined;
     let pressed;
+    // The cell that the first click of a double click hit: its record opens beside the grid, which may move the cells.
+    let clickedOnce;
+    const edit = () => clickedOnce && !live.isGrouped && isEditable(topic, clickedOnce.path) && setWriting({ way: "edit", sowKey: clickedOnce.key, path: clickedOnce.path });
     const placeIn = (event) => event.composedPath().map(placeOf).find(Boolean);
     // A row may move between the press and the release of the button.
     const press = (event) => { pressed = placeIn(event); };
@@ -105,6 +109,7 @@ export function Grid({ topic, route }) {
       const value = isField ? valueAt(row.record, path) : undefined;
       const isScalar = isField && (value === null || value === undefined || typeof value !== "object");
       const clickedCell = isScalar ? { key, path, value: value ?? null } : undefined;
+      if (event.detail === 1) clickedOnce = clickedCell;
       if (event.altKey && clickedCell) filterBy(equals(path, clickedCell.value));
       else {
         setCell(clickedCell);
@@ -131,12 +136,14 @@ export function Grid({ topic, route }) {
     const themed = ({ detail }) => sheet.paint(detail);
     element.addEventListener("mousedown", press, true);
     element.addEventListener("click", clicked);
+    element.addEventListener("dblclick", edit);
     element.addEventListener("perspective-config-update", changed);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
       element.removeEventListener("mousedown", press, true);
       element.removeEventListener("click", clicked);
+      element.removeEventListener("dblclick", edit);
       element.removeEventListener("perspective-config-update", changed);
       removeEventListener("theme", themed);
     };
@@ -159,7 +166,7 @@ export function Grid({ topic, route }) {
   }, [sheet, sheet?.isDrawn, selected]);
 
   useEffect(() => {
-    const keys = { w: () => setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => current.current.record && close() };
+    const keys = { w: () => !isComputed(topic) && setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => current.current.record && close() };
     const press = ({ detail }) => keys[detail]?.();
     addEventListener("shortcut", press);
     return () => removeEventListener("shortcut", press);
@@ -168,7 +175,7 @@ export function Grid({ topic, route }) {
   return html`
     <section class="grid" aria-labelledby="grid-title">
       <${Breadcrumb} route=${route} page="records" recordName=${selected} />
-      <div class="title"><h1 id="grid-title">${topic.name}</h1>
+      <div class="title"><h1 id="grid-title">${topic.name}</h1><${Origin} topic=${topic} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
@@ -176,10 +183,10 @@ export function Grid({ topic, route }) {
           <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
           <${SavedViews} route=${route} />
           <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
-          <button type="button" onClick=${() => setWriting({})}>Write…</button>
-          ${topic.sow && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
+          ${!isComputed(topic) && html`<button type="button" onClick=${() => setWriting({})}>Write…</button>`}
+          ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
         </div></div>
-      <${Ask} topic=${topic} route=${route} refused=${refused} live=${live} columns=${columns} />
+      <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns} />
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}

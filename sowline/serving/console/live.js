@@ -3,7 +3,7 @@ import { difference } from "./fields.js";
 import { matchesOf, service } from "./service.js";
 
 export const MESSAGES_MAX = 5000;
-const PAGE_MAX = 10_000;
+export const PAGE_MAX = 10_000;
 
 // How long a change is shown as new.
 export const FRESH_MS = 1200;

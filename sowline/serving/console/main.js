@@ -1,6 +1,7 @@
 // The console: the current page, the connection, keys, and the shared parts of all views.
 import { html, render, useEffect, useRef, useState } from "./lib.js";
-import { askJson, service } from "./service.js";
+import { Connection, useService } from "./connection.js";
+import { askJson, said, service } from "./service.js";
 import { Topics } from "./topics.js";
 import { Clients } from "./clients.js";
 import { Grid } from "./grid.js";
@@ -18,7 +19,6 @@ const KEYS = [
   ["d", "light or dark"],
   ["Esc", "close the record or the dialog"],
 ];
-const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "reconnecting"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
 const THEMES = { auto: "System", light: "Light", dark: "Dark" };
 
 const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
@@ -95,19 +95,6 @@ function TokenDialog({ why, onClose }) {
   <//>`;
 }
 
-// The client's status, and the number of logons.
-function useService() {
-  const read = () => ({ status: service.client.status, logons: service.logons });
-  const [state, setState] = useState(read);
-  useEffect(() => {
-    const update = () => setState(read());
-    service.addEventListener("status", update);
-    update();
-    return () => service.removeEventListener("status", update);
-  }, []);
-  return state;
-}
-
 // The page or the records of one topic: its definition is requested when it opens, and after each reconnection.
 function OneTopic({ route, status }) {
   const [topics, setTopics] = useState();
@@ -122,7 +109,7 @@ function OneTopic({ route, status }) {
           setError(undefined);
           setTopics((before) => (before && JSON.stringify(before.map(({ name }) => name)) === JSON.stringify(found.map(({ name }) => name)) ? before : found));
         },
-        (problem) => !closed && setError(problem),
+        (problem) => !closed && !service.isLost && setError(problem),
       );
     look();
     return () => {
@@ -167,19 +154,18 @@ function Console() {
     if (view.current !== route.view) main.current.focus();
     view.current = route.view;
   }, [route.view, route.topic]);
-  const [tone, word] = CONNECTION[service.refusal ? "refused" : status];
-  const { error } = service.client;
+  const error = said(service.client.error);
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
     <header class="bar">
       <a class="brand" href="#/topics"><img src="icon.svg" alt="" width="24" height="24" />Sowline</a>
       <nav aria-label="views"><${Link} view="topics" now=${route.view}>Topics<//><${Link} view="connections" now=${route.view}>Connections<//></nav>
       <span class="grow"></span>
-      <span class="chip ${tone}" role="status" title=${error?.message}>${word}</span>
+      <${Connection} />
       <${ThemeSwitch} />
       <button type="button" class="quiet" onClick=${() => setShown("help")} aria-label="keys"><kbd>?</kbd></button>
     </header>
-    <main id="main" tabindex="-1" ref=${main}>
+    <main id="main" class=${service.isLost ? "stale" : ""} tabindex="-1" ref=${main}>
       ${error && !service.refusal && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${route.view === "topics" && html`<${Topics} />`}
       ${route.view === "connections" && html`<${Clients} />`}

@@ -1,21 +1,29 @@
 // The first rows of a grid as a plain table, which a screen reader can read.
 import { html, useEffect, useState } from "./lib.js";
 import { KEY_COLUMN } from "./fields.js";
-import { count, plural } from "./text.js";
+import { count, instant, plural } from "./text.js";
 
 const TABLE_ROWS = 100;
+
+function Cell({ value, kind }) {
+  if (value === null) return html`<td><span class="muted">–</span></td>`;
+  if (kind === "datetime") return html`<td><time title=${new Date(value).toISOString()}>${instant(value)}</time></td>`;
+  return html`<td class=${typeof value === "number" ? "number" : ""}>${String(value)}</td>`;
+}
 
 export function PlainTable({ viewer, version, onOpen, topic }) {
   const [rows, setRows] = useState([]);
   const [total, setTotal] = useState(0);
+  const [kinds, setKinds] = useState({});
   useEffect(() => {
     let closed = false;
     const look = async () => {
       try {
         const view = await viewer.getView();
         if (closed) return;
-        const [found, size] = await Promise.all([view.to_json({ start_row: 0, end_row: TABLE_ROWS }), view.num_rows()]);
+        const [found, size, schema] = await Promise.all([view.to_json({ start_row: 0, end_row: TABLE_ROWS }), view.num_rows(), view.schema()]);
         if (!closed) {
+          setKinds(schema);
           setRows(found);
           setTotal(size);
         }
@@ -37,7 +45,7 @@ export function PlainTable({ viewer, version, onOpen, topic }) {
         <thead><tr><th scope="col">Record</th>${columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>${rows.map((row) => html`<tr key=${row[KEY_COLUMN]}>
           <td>${row[KEY_COLUMN] && html`<button type="button" class="small" onClick=${() => onOpen(row[KEY_COLUMN])} aria-label=${`open record ${row[KEY_COLUMN]}`}>open</button>`}</td>
-          ${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "number" : ""}>${row[name] === null ? html`<span class="muted">–</span>` : String(row[name])}</td>`)}
+          ${columns.map((name) => html`<${Cell} value=${row[name]} kind=${kinds[name]} />`)}
         </tr>`)}</tbody>
       </table>
     </div>

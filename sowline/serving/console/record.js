@@ -1,10 +1,12 @@
 // One record: its stored text, its keys, and its recent changes.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { service, topicPath } from "./service.js";
-import { Json, clock, plural } from "./text.js";
-import { asKind, difference, flatten, keyText } from "./fields.js";
+import { said, service, stringify } from "./service.js";
+import { Effect, Json, clock, plural } from "./text.js";
+import { difference, flatten, keyPaths, keyText } from "./fields.js";
+import { storedRecord } from "./edit.js";
 import { CopyAs } from "./copyas.js";
 import { differs, equals } from "./filter.js";
+import { isComputed } from "./origin.js";
 
 const WRITES = 50;
 const WRITES_MAX = 1000;
@@ -20,16 +22,6 @@ export function Copy({ text, what }) {
   return html`<button type="button" class="quiet small" onClick=${copy} aria-label="copy ${what}">${done ? "copied" : "copy"}</button>`;
 }
 
-const shown = (value) => (value === null ? "null" : asKind(value, "string"));
-
-function Effect({ before, after }) {
-  const fields = difference(before, after);
-  if (!fields.length) return html`<p class="muted">nothing changed</p>`;
-  return html`<ul class="effect">${fields.slice(0, 40).map(({ path, old, now, was, is }) => html`
-    <li><code>${path}</code> ${was && html`<del>${shown(old)}</del>`} ${is && html`<ins>${shown(now)}</ins>`}</li>`)}
-    ${fields.length > 40 && html`<li class="muted">and ${plural(fields.length - 40, "more field")}</li>`}</ul>`;
-}
-
 function Write({ write }) {
   const outcome = write.reason ?? write.outcome;
   const tone = outcome === "applied" ? "ok" : outcome === "condition_false" ? "warn" : "muted";
@@ -41,7 +33,7 @@ function Write({ write }) {
         ${(write.tags ?? []).map((tag) => html`<span class="tag">${tag}</span>`)}</div>
       ${(write.publisher || write.correlation_id) && html`<p class="who muted">${write.publisher && html`by <code>${write.publisher}</code>`} ${write.correlation_id && html`correlation <code>${write.correlation_id}</code>`}</p>`}
       ${write.delta && html`<pre class="delta">${write.delta}</pre>`}
-      <${Effect} before=${write.previous} after=${write.data} />
+      <${Effect} fields=${difference(write.previous, write.data)} />
     </li>
   `;
 }
@@ -81,7 +73,7 @@ function Timeline({ topic, keyOf, version }) {
         setTimeline(found);
         setError(undefined);
       } catch (problem) {
-        if (!closed) setError(problem);
+        if (!closed) setError(said(problem));
       }
     };
     const timer = setTimeout(look, timeline ? WAIT_MS : 0);
@@ -104,12 +96,8 @@ function Timeline({ topic, keyOf, version }) {
   `;
 }
 
-// The stored record, byte for byte: parsing it would lose digits of large numbers.
-async function storedText(topic, sowKey, signal) {
-  const answer = await service.client.fetch(topicPath(topic.name, "sow"), { method: "POST", body: JSON.stringify({ sow_keys: [sowKey] }), signal });
-  const line = await answer.text();
-  return line && line.slice(line.indexOf(',"data":') + 8, line.lastIndexOf("}"));
-}
+// Whether the field of a cell can be edited: a view is computed, and another key is another record.
+export const isEditable = (topic, path) => topic.sow && !isComputed(topic) && !keyPaths(topic).includes(path);
 
 export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWrite, onFilter }) {
   const [view, setView] = useState("record");
@@ -125,14 +113,14 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
 
   useEffect(() => {
     if (!isOne) {
-      setText(record === undefined ? undefined : JSON.stringify(record));
+      setText(record === undefined ? undefined : stringify(record));
       return undefined;
     }
     const stop = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const found = await storedText(topic, sowKey, stop.signal);
-        if (found) setText(found);
+        const found = await storedRecord(topic, sowKey, stop.signal);
+        if (found) setText(found.text);
         setError(undefined);
       } catch (problem) {
         if (problem.name !== "AbortError") setError(problem);
@@ -142,7 +130,7 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
       clearTimeout(timer);
       stop.abort();
     };
-  }, [sowKey, isOne, version]);
+  }, [sowKey, isOne, version, live.state]);
 
   useEffect(() => title.current.focus(), []);
 
@@ -157,16 +145,17 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
       ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">It is not among the records shown any more: it was deleted, or does not match.</p>`}
       ${record === undefined && html`<p class="notice">No record with this SOW key is among those shown.</p>`}
       ${cell && html`<p class="cell-filter"><span class="muted">Filter</span>
-        ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}</p>`}
+        ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}
+        ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
       <div class="switch" role="group" aria-label="what to show">
         ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
         <span class="grow"></span>
-        ${isOne && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: topic.select === null ? "publish" : "delta_publish", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
+        ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: "edit", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
         ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
       </div>
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}
-      ${view === "record" && text && !error && html`<${Json} text=${text} label="the record as JSON" />`}
+      ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" />`}
       ${view === "timeline" && keyOf !== undefined && html`<${Timeline} topic=${topic} keyOf=${keyOf} version=${version} />`}
     </aside>
   `;

@@ -2,10 +2,9 @@
 import { Schema, UPDATED, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
 import { follow } from "./cells.js";
+import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
-const CLOCK = { format: "custom", year: "disabled", month: "disabled", day: "disabled", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false };
-const DATE = { format: "custom", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
 const CHUNK = 20_000;
 const THEMES = { dark: "Pro Dark", light: "Pro Light" };
 
@@ -259,12 +258,8 @@ export class Sheet {
   }
 
   #defaultConfig() {
-    const keys = this.#keys.filter((path) => ["integer", "float"].includes(this.#columns.get(path)));
-    const times = [...this.#columns].filter(([, kind]) => kind === "datetime").map(([path]) => path);
-    return Object.fromEntries([
-      ...keys.map((path) => [path, { number_format: { useGrouping: false, maximumFractionDigits: 0 } }]),
-      ...times.map((path) => [path, { date_format: { timeZone: "UTC", ...(path === UPDATED ? CLOCK : DATE) } }]),
-    ]);
+    const formats = { integer: { number_format: DIGITS }, float: { number_format: DIGITS }, datetime: { date_format: { format: "custom", ...TIMES } } };
+    return Object.fromEntries([...this.#columns].filter(([, kind]) => kind in formats).map(([path, kind]) => [path, formats[kind]]));
   }
 
   // The order of the grid: that which the service keeps for a page, or else the newest first.

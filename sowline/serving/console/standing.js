@@ -1,8 +1,10 @@
 // The line above a grid: its state, how many rows it has, and where in the log it is.
 import { html, useEffect, useState } from "./lib.js";
+import { asOf } from "./connection.js";
 import { COLUMNS_MAX } from "./fields.js";
-import { MESSAGES_MAX } from "./live.js";
+import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
+import { service } from "./service.js";
 import { count, rate } from "./text.js";
 import { lateness, usePolled } from "./topics.js";
 
@@ -14,7 +16,7 @@ const STATES = {
   drawing: ["muted", "drawing"],
   live: ["ok", "live"],
   "catching up": ["warn", "catching up"],
-  reconnecting: ["warn", "reconnecting"],
+  reconnecting: ["warn", "waiting for the service"],
   failed: ["bad", "refused"],
   closed: ["muted", "closed"],
 };
@@ -44,20 +46,28 @@ function stateOf(live, isLoading, sheet, served) {
   return late ? ["warn", late] : STATES.live;
 }
 
+// How many records match, if the grid does not hold all of them; and how to come to the others.
+function cutOf(live, limit) {
+  const most = live.isPage ? Math.min(limit, PAGE_MAX) : limit;
+  if (live.isGrouped || !(live.cut > 0 || live.matches > most)) return {};
+  const remedy = most < limit ? "a filter shows the others; a page holds no more" : "a filter, or more rows in the options, shows the others";
+  return live.matches > most ? { all: live.matches, hint: remedy } : { hint: `more match: ${remedy}` };
+}
+
 export function Standing({ live, isLoading, sheet, limit, topic }) {
   const now = useRate(live);
   const [answer] = usePolled("topics", LAG_MS);
   const [tone, word] = stateOf(live, isLoading, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
   const rows = live?.size ?? 0;
-  const missing = live && topic.sow ? Math.max(0, live.matches - limit) : 0;
+  const { all, hint } = live && topic.sow ? cutOf(live, limit) : {};
   const bookmark = live?.bookmark;
   return html`
     <div class="standing">
-      <span class="chip ${tone}" role="status">${word}</span>
-      <span data-count="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
+      ${service.isLost ? html`<strong>${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
+      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
       ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
-      ${(missing > 0 || live?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${live.matches > limit ? ` of ${count(live.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
+      ${hint && html`<strong class="cut" role="alert">${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}
     </div>

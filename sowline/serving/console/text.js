@@ -23,7 +23,17 @@ export function span(seconds) {
   return `${Math.floor(seconds / 86_400)} days`;
 }
 
-export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23)}` : "–");
+// A time of the service, which is in UTC.
+export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23).replace("Z", "")}Z` : "–");
+
+// A time in ms since 1970, with its date and zone.
+export const instant = (ms) => clock(new Date(ms).toISOString()).replace(".000Z", "Z");
+
+// How the viewer writes times in groups and charts; those of single records are written as `instant` does.
+export const TIMES = { timeZone: "UTC", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
+
+// How the viewer writes numbers: all digits, as they are in the record.
+export const DIGITS = { useGrouping: false, maximumSignificantDigits: 21 };
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|\s+/g;
 
@@ -49,9 +59,21 @@ export function laidOut(text) {
   return found;
 }
 
+export const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
+
 export const Json = ({ text, label }) => html`
   <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
 `;
+
+const EFFECT_MAX = 40;
+
+// The fields that a write has changed, with the values before and after.
+export function Effect({ fields }) {
+  if (!fields.length) return html`<p class="muted">nothing changed</p>`;
+  return html`<ul class="effect">${fields.slice(0, EFFECT_MAX).map(({ path, old, now, was, is }) => html`
+    <li><code>${path}</code> ${was && html`<del>${String(old)}</del>`} ${is && html`<ins>${String(now)}</ins>`}</li>`)}
+    ${fields.length > EFFECT_MAX && html`<li class="muted">and ${plural(fields.length - EFFECT_MAX, "more field")}</li>`}</ul>`;
+}
 
 // The text with a mark under the mistake, if the error names its column.
 export function Mistake({ text, error }) {
@@ -64,4 +86,9 @@ export function Mistake({ text, error }) {
       <p><strong>${error.reason}</strong> ${error.message}</p>
     </div>
   `;
+}
+
+export function Outcome({ outcome }) {
+  if (!outcome) return null;
+  return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
 }

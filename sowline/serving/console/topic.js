@@ -1,6 +1,7 @@
 // The page of one topic: its definition, what a view computes, schemas, partitions, indexes and Kafka topics, and the newest messages.
 import { html, useEffect, useState } from "./lib.js";
 import { Breadcrumb } from "./breadcrumb.js";
+import { Origin, isComputed } from "./origin.js";
 import { State, usePolled } from "./topics.js";
 import { bytes, clock, count, plural, span } from "./text.js";
 import { askJson, service, topicPath } from "./service.js";
@@ -90,10 +91,10 @@ function KafkaTopics({ topic }) {
   </table></div>`;
 }
 
-function Message({ one, kind, onRetry, onReason }) {
+function Message({ one, kind, topic, onRetry, onReason }) {
   const { "sow.reason": reason, "sow.message": why, "sow.command": command, "sow.previous": previous, ...headers } = one.headers;
   const value = one.value ?? "";
-  const canRetry = kind === "dead" && one.value !== null && !one.cut && (command ?? "publish") in WAYS;
+  const canRetry = kind === "dead" && !isComputed(topic) && one.value !== null && !one.cut && (command ?? "publish") in WAYS;
   return html`<li class="message card">
     <div class="when"><time>${clock(one.timestamp)}</time> <span class="muted">partition ${one.partition} offset ${one.offset}</span>
       ${one.key !== null && html`<span class="muted">key</span> <code>${one.key}</code>`}
@@ -135,7 +136,7 @@ function Tail({ topic, route, onRetry }) {
     ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
     ${!here && !error && html`<p class="muted" role="status">Reading…</p>`}
     ${here && html`<p class="muted">${here.messages.length ? `The newest ${plural(here.messages.length, "message")}` : kind === "dead" ? "No dead letters" : "No messages"}${here.searched.every(({ complete }) => complete) ? "" : `; examined ${count(here.searched.reduce((sum, { begin, end }) => sum + end - begin, 0))} offsets`}.</p>
-      <ol class="messages">${here.messages.map((one) => html`<${Message} key=${`${one.partition}@${one.offset}`} one=${one} kind=${kind} onRetry=${onRetry} onReason=${(chosen) => change({ reason: chosen })} />`)}</ol>`}
+      <ol class="messages">${here.messages.map((one) => html`<${Message} key=${`${one.partition}@${one.offset}`} one=${one} kind=${kind} topic=${topic} onRetry=${onRetry} onReason=${(chosen) => change({ reason: chosen })} />`)}</ol>`}
   `;
 }
 
@@ -146,7 +147,7 @@ export function TopicPage({ topic, route }) {
   return html`
     <section class="topic" aria-labelledby="topic-title">
       <${Breadcrumb} route=${route} page="topic" />
-      <div class="title"><h1 id="topic-title">${topic.name}</h1><${State} topic=${now} />
+      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${now} /><${State} topic=${now} />
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       <h2>Definition</h2><${Facts} topic=${now} />
       ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer?.body.topics ?? []} />`}

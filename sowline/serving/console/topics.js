@@ -1,5 +1,6 @@
 // The topics: their number of records, their rate of changes, and how far this service is behind.
 import { html, useEffect, useRef, useState } from "./lib.js";
+import { Origin } from "./origin.js";
 import { askJson, service } from "./service.js";
 import { bytes, count, plural, rate, span } from "./text.js";
 import { writeRoute } from "./route.js";
@@ -24,7 +25,8 @@ export function usePolled(path, everyMs) {
           setError(undefined);
         } catch (problem) {
           if (closed) return;
-          setError(problem);
+          // A lost connection is said once, at the top.
+          setError(service.isLost ? undefined : problem);
         }
       }
       timer = setTimeout(look, everyMs);
@@ -93,7 +95,7 @@ function Row({ topic, rates = [] }) {
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
-        ${topic.documents && html`<span class="tag">documents</span>`}
+        ${topic.documents && html`<span class="tag">documents</span>`}<${Origin} topic=${topic} />
         <a class="about" href=${writeRoute({ view: "topic", topic: topic.name })} aria-label="about ${topic.name}">about</a></th>
       <td data-label="State"><${State} topic=${topic} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
@@ -122,7 +124,7 @@ export function Topics() {
         <h1 id="topics-title">Topics</h1>
         ${answer && html`<p class="muted">${plural(topics.length, "topic")} · ${plural(topics.reduce((sum, { records }) => sum + records, 0), "record")} · Kafka at <code>${answer.body.kafka}</code></p>`}
       </div>
-      ${error && html`<p class="notice bad" role="alert">${error.message}. Trying again.</p>`}
+      ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!answer && !error && html`<p class="muted" role="status">Loading the topics…</p>`}
       ${answer && html`
         <div class="card scroll" tabindex="0" role="region" aria-label="list of topics">

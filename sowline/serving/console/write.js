@@ -1,17 +1,22 @@
 // The form to write whole records, deltas, deltas of documents, and deletions; it shows the outcome.
+import { Offline, useService } from "./connection.js";
+import { EditForm } from "./edit.js";
 import { joinedKey, keyPaths, splitKeys, stepsOf, takesKeys } from "./fields.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { Mistake, laidOut, plural } from "./text.js";
+import { Mistake, Outcome, plural, pretty } from "./text.js";
 import { JsonText, SowlineError, matchesOf, service } from "./service.js";
 
 const WAYS = {
+  edit: { title: "Edit" },
   publish: { title: "Publish", hint: "The whole record. It replaces the record with the same key, if there is one." },
   delta_publish: { title: "Merge", hint: "The key fields, and the fields to change. Other fields stay." },
   delta: { title: "Delta", hint: 'A delta of the document, e.g. {..,"stars":5}. The document does not have to exist.' },
   sow_delete: { title: "Delete", hint: "Deletes the records that match a filter, or have these SOW keys." },
 };
 
-const waysOf = (topic) => Object.keys(WAYS).filter((way) => (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
+const TITLES = { edit: (name) => `Edit a record of ${name}`, sow_delete: (name) => `Delete from ${name}` };
+
+const waysOf = (topic, isOne) => Object.keys(WAYS).filter((way) => (isOne || way !== "edit") && (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
 
 // A new record starts with the key fields.
 function emptyRecord(topic) {
@@ -23,8 +28,6 @@ function emptyRecord(topic) {
   return JSON.stringify(record, null, 2);
 }
 
-const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
-
 function listed(text) {
   try {
     return splitKeys(text);
@@ -33,9 +36,11 @@ function listed(text) {
   }
 }
 
-function Outcome({ outcome }) {
-  if (!outcome) return null;
-  return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
+// A signal that is aborted when the component leaves the page: what it waits for is not written later.
+function useClosed() {
+  const [controller] = useState(() => new AbortController());
+  useEffect(() => () => controller.abort(), []);
+  return controller.signal;
 }
 
 export function WriteDialog({ topic, begin, onClose }) {
@@ -52,6 +57,8 @@ export function WriteDialog({ topic, begin, onClose }) {
   const [outcome, setOutcome] = useState();
   const [error, setError] = useState();
   const [busy, setBusy] = useState(false);
+  const closed = useClosed();
+  useService();
 
   useEffect(() => {
     dialog.current.showModal();
@@ -64,7 +71,7 @@ export function WriteDialog({ topic, begin, onClose }) {
     try {
       await work();
     } catch (problem) {
-      setError(problem);
+      if (!closed.aborted) setError(problem);
     } finally {
       setBusy(false);
     }
@@ -74,13 +81,12 @@ export function WriteDialog({ topic, begin, onClose }) {
 
   const send = () => run(async () => {
     const more = { ...(expiration === "" ? {} : { expiration: Number(expiration) }), ...(takesKeys(topic) ? { sowKey: key } : {}) };
-    const { client } = service;
     const ways = {
-      publish: () => client.publish(topic.name, new JsonText(body), more),
-      delta_publish: () => client.deltaPublish(topic.name, new JsonText(body), more),
-      delta: () => client.delta(topic.name, key, delta),
+      publish: (client, signal) => client.publish(topic.name, new JsonText(body), { ...more, signal }),
+      delta_publish: (client, signal) => client.deltaPublish(topic.name, new JsonText(body), { ...more, signal }),
+      delta: (client, signal) => client.delta(topic.name, key, delta, { signal }),
     };
-    setOutcome({ more: "", ...(await ways[way]()) });
+    setOutcome({ more: "", ...(await service.write(ways[way], closed)) });
   });
 
   // Counts the records that a deletion would delete, before the user confirms it.
@@ -88,11 +94,11 @@ export function WriteDialog({ topic, begin, onClose }) {
     const chosen = selection();
     if (by === "keys" && !chosen.sowKeys.length) throw new SowlineError("key missing", "expected at least one SOW key");
     if (by === "filter" && !chosen.filter.trim()) throw new SowlineError("bad filter", "expected a filter; 1=1 matches every record");
-    setAsked({ chosen, matches: await matchesOf(topic.name, chosen) });
+    setAsked({ chosen, matches: await service.write(() => matchesOf(topic.name, chosen), closed) });
   });
 
   const remove = () => run(async () => {
-    const { recordsDeleted, bookmark } = await service.client.sowDelete(topic.name, asked.chosen);
+    const { recordsDeleted, bookmark } = await service.write((client, signal) => client.sowDelete(topic.name, { ...asked.chosen, signal }), closed);
     setAsked(undefined);
     setOutcome({ outcome: `deleted ${recordsDeleted}`, more: "in all partitions", bookmark });
   });
@@ -113,12 +119,12 @@ export function WriteDialog({ topic, begin, onClose }) {
 
   return html`
     <dialog ref=${dialog} class="write" aria-labelledby="write-title" onClose=${onClose}>
-      <form onSubmit=${submit}>
-        <header><h2 id="write-title">Write to ${topic.name}</h2>
-          <button type="button" class="quiet" onClick=${() => dialog.current.close()} aria-label="close">✕</button></header>
-        <div class="switch" role="group" aria-label="what to write">
-          ${waysOf(topic).map((name) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose(name)}>${WAYS[name].title}</button>`)}
-        </div>
+      <header><h2 id="write-title">${(TITLES[way] ?? ((name) => `Write to ${name}`))(topic.name)}</h2>
+        <button type="button" class="quiet" onClick=${() => dialog.current.close()} aria-label="close">✕</button></header>
+      ${!begin.path && html`<div class="switch" role="group" aria-label="what to write">
+        ${waysOf(topic, begin.way === "edit").map((name) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose(name)}>${WAYS[name].title}</button>`)}
+      </div>`}
+      ${way === "edit" ? html`<${EditForm} topic=${topic} sowKey=${begin.sowKey} path=${begin.path} closed=${closed} onClose=${() => dialog.current.close()} />` : html`<form onSubmit=${submit}>
         <p class="muted">${WAYS[way].hint}</p>
         ${way === "publish" && topic.select !== null && html`<p class="notice">You may read some fields only. What a record has in others goes if you publish it whole: merge it instead.</p>`}
         ${(way === "publish" || way === "delta_publish") && html`
@@ -137,11 +143,12 @@ export function WriteDialog({ topic, begin, onClose }) {
         <${Mistake} text=${way === "delta" ? delta : way === "sow_delete" && by === "filter" ? filter : ""} error=${error} />
         ${asked && html`<p class="notice bad" role="alert">${asked.matches === 0 ? "No record matches; there is nothing to delete." : html`This deletes <strong>${plural(asked.matches, "record")}</strong> of ${topic.name}. It can't be undone.`}</p>`}
         <${Outcome} outcome=${outcome} />
+        <${Offline} />
         <footer>
           <button type="button" class="quiet" onClick=${() => (asked ? setAsked(undefined) : dialog.current.close())}>${asked ? "Keep them" : "Close"}</button>
-          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${way === "sow_delete" ? "danger" : "primary"} disabled=${busy}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
+          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${way === "sow_delete" ? "danger" : "primary"} disabled=${busy || service.isLost}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
         </footer>
-      </form>
+      </form>`}
     </dialog>
   `;
 }

@@ -1,0 +1,49 @@
+// What the console says of its connection: one chip, how old that is what it shows, and when it tries to connect again.
+import { html, useEffect, useState } from "./lib.js";
+import { said, service } from "./service.js";
+
+const TICK_MS = 250;
+const WORDS = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "connection lost"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
+
+// The time of day of the newest message of the service, while there is no connection.
+export const asOf = () => (service.isLost && service.client.heardAt ? `as of ${service.client.heardAt.toISOString().slice(11, 19)} UTC` : undefined);
+
+// When the next attempt to connect begins, in words.
+function nextTry() {
+  const seconds = Math.ceil((service.client.retryAt - Date.now()) / 1000);
+  return seconds > 0 ? `next try in ${seconds} s` : "trying now";
+}
+
+// The client's status, and the number of logons. While there is no connection, what uses it is drawn again each moment.
+export function useService() {
+  const read = () => ({ status: service.client.status, logons: service.logons });
+  const [state, setState] = useState(read);
+  useEffect(() => {
+    const update = () => setState(read());
+    service.addEventListener("status", update);
+    update();
+    return () => service.removeEventListener("status", update);
+  }, []);
+  return state;
+}
+
+export function Connection() {
+  const { status } = useService();
+  const [, draw] = useState(0);
+  useEffect(() => {
+    if (!service.isLost) return undefined;
+    const timer = setInterval(() => draw((number) => number + 1), TICK_MS);
+    return () => clearInterval(timer);
+  }, [status]);
+  const [tone, word] = WORDS[service.refusal ? "refused" : status];
+  return html`
+    ${service.isLost && html`<span class="lost">${asOf()} <span class="muted" role="timer">${nextTry()}</span></span>`}
+    <span class="chip ${tone}" role="status" title=${said(service.client.error)?.message}>${word}</span>
+  `;
+}
+
+// Why nothing can be written, while there is no connection.
+export function Offline() {
+  useService();
+  return service.isLost && html`<p class="notice warn" role="status">There is no connection to the query service. Nothing can be written until it is back.</p>`;
+}

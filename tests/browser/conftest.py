@@ -1,0 +1,93 @@
+"""The services, the browser and the page that the tests of the console share, module by module."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.seen import Console, browser
+from tests.integration.served import Served, ServedTopic, serve
+from tests.integration.wire import Json
+
+
+def avro(**fields: str) -> str:
+    """Return an Avro schema of a record with fields of these types."""
+    named = [{"name": name, "type": type} for name, type in fields.items()]
+    return json.dumps({"type": "record", "name": "Trade", "fields": named})
+
+
+TRADE = avro(id="long", qty="int")
+TOPICS: dict[str, Json] = {
+    "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
+    "papers": {"key": ["/id"], "documents": True},
+    "news": {"sow": False},
+    "parcels": {"key": {"from": "kafka_key"}},
+    "trades": {
+        "key": "/id",
+        "partitions": 2,
+        "message_type": "avro",
+        "reader_schema": {"text": TRADE, "id": 2, "subject": "trades-value"},
+        "schemas": {
+            1: {"text": avro(id="int", qty="int")},
+            3: {"text": avro(id="int", qty="string")},
+        },
+    },
+}
+
+
+VIEWS: dict[str, Json] = {
+    "late": {
+        "from": "flights",
+        "filter": "/status = 'late'",
+        "grouping": ["/carrier"],
+        "projection": ["COUNT(1) AS /flights"],
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A materializer and a query service."""
+    with serve(kafka, tmp_path_factory.mktemp("console"), TOPICS, VIEWS, progress_seconds=0.2) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all."""
+    with browser() as begun:
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def window(chromium: Browser, served: Served) -> Iterator[Console]:
+    """One page for all: its engine is loaded once."""
+    with chromium.new_context() as context:
+        yield Console(context.new_page(), served.query.url)
+
+
+@pytest.fixture
+def console(window: Console) -> Iterator[Console]:
+    """The page as it is for most tests; whatever it has complained of fails the test."""
+    window.complaints.clear()
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+    window.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+    yield window
+    assert window.complaints == []
+
+
+@pytest.fixture
+def flights(served: Served) -> ServedTopic:
+    """Three flights, of which two are late."""
+    topic = served["flights"]
+    topic.clear()
+    topic.write(
+        flight("UA", 1, "late"), flight("B6", 2, "late", delay={"dep": 20}), flight("AA", 3, "landed")
+    )
+    return topic
+
+
+def flight(carrier: str, number: int, status: str, **more: object) -> Json:
+    """A record."""
+    return {"carrier": carrier, "flight": number, "status": status, **more}

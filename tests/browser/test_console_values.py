@@ -1,0 +1,114 @@
+"""What the console shows of values: every digit, the zone of each time, and filters by whatever a text has."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import flight
+from tests.browser.seen import Console
+from tests.integration.served import Served, ServedTopic
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def test_numbers_have_all_digits(console: Console, flights: ServedTopic) -> None:
+    """Of a rate, of a whole number and of one that no double holds, in the grid, the plain table and the record."""
+    numbers = {"rate": 0.2166, "whole": 44086, "small": 1.5e-9, "long": 9007199254740993}
+    flights.write(flight("UA", 1, "late", **numbers))
+    console.grid(flights.name)
+    shown = ["0.2166", "44086", "0.0000000015", "9007199254740993"]
+    for text in shown:
+        expect(console.cells(text)).to_have_count(1)
+    console.button("Table", exact=True).click()
+    table = console.page.get_by_role("region", name="the records as a table")
+    row = table.get_by_role("row", name="44086")
+    for text in ["0.2166", "44086", "1.5e-9", "9007199254740993"]:
+        expect(row.get_by_role("cell", name=text, exact=True)).to_have_count(1)
+    row.get_by_role("button").click()
+    expect(console.page.locator("aside .json")).to_contain_text('"long": 9007199254740993')
+
+
+def test_a_number_that_no_double_holds_is_filtered_by(console: Console, flights: ServedTopic) -> None:
+    """Exactly: its neighbor, which is the same number to a browser, is not shown."""
+    flights.write(
+        flight("UA", 1, "late", serial=9007199254740993), flight("AA", 3, "late", serial=9007199254740992)
+    )
+    console.grid(flights.name)
+    console.cells("9007199254740993").click(modifiers=["Alt"])
+    console.rows(1)
+    expect(console.page.get_by_label("Filter", exact=True)).to_have_value("/serial = 9007199254740993")
+    expect(console.cells("UA")).to_have_count(1)
+
+
+def test_times_have_a_date_and_a_zone(console: Console, flights: ServedTopic) -> None:
+    """In the grid and in the plain table; the mouse shows them as ISO 8601, and as the record has them."""
+    since = "2026-11-23T08:00:00.250+02:00"
+    flights.write(flight("UA", 1, "late", since=since))
+    console.grid(flights.name)
+    cell = console.cells("2026-11-23 06:00:00.250Z")
+    expect(cell).to_have_attribute("title", f"2026-11-23T06:00:00.250Z\n{since}")
+    updated = console.page.locator("regular-table tbody td", has_text=re.compile(r"^\d{4}-\d\d-\d\d \S+Z$"))
+    expect(updated).to_have_count(4)
+    console.button("Table", exact=True).click()
+    table = console.page.get_by_role("region", name="the records as a table")
+    expect(table.get_by_text("2026-11-23 06:00:00.250Z")).to_have_attribute(
+        "title", "2026-11-23T06:00:00.250Z"
+    )
+    expect(table.locator("time")).to_have_count(4)
+    expect(table).not_to_contain_text(re.compile(r"\d{13}"))
+
+
+def test_a_text_with_an_apostrophe_is_counted_and_filtered_by(console: Console, flights: ServedTopic) -> None:
+    """Its quote is escaped where a value of a list becomes a filter."""
+    flights.write(flight("UA", 1, "late", place="O'HARE"))
+    console.grid(flights.name)
+    console.page.get_by_text("Options and counts").click()
+    console.page.get_by_label("Count by").select_option("/place")
+    values = console.page.get_by_role("list", name="values of /place").get_by_role("button")
+    values.filter(has_text="O'HARE").click()
+    console.rows(1)
+    expect(console.page.get_by_label("Filter", exact=True)).to_have_value(r"/place = 'O\'HARE'")
+    expect(console.cells("UA")).to_have_count(1)
+
+
+def test_a_warning_goes_with_its_filter(console: Console, flights: ServedTopic) -> None:
+    """Also if the next filter is refused, so that the records of the first one stay."""
+    console.grid(flights.name, filter="/stattus = 'late'")
+    warning = console.page.locator(".notice.warn")
+    expect(warning).to_contain_text("unknown field /stattus")
+    console.page.get_by_label("Filter", exact=True).fill("/status = 'late' AND AND")
+    console.page.keyboard.press("Enter")
+    expect(console.page.get_by_role("alert")).to_contain_text("bad filter")
+    expect(warning).to_have_count(0)
+
+
+def test_a_page_of_the_service_is_counted_once(console: Console, flights: ServedTopic) -> None:
+    """The number of rows and that of the records that match stand in one place."""
+    console.grid(flights.name, order="/flight", limit="2")
+    expect(console.page.locator("[data-count=rows]")).to_have_text("2 of 3 rows")
+    expect(console.page.locator(".standing")).not_to_contain_text("cut at")
+
+
+def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, flights: ServedTopic) -> None:
+    """In the list of topics, on its page and above its records; a record of it can't be edited."""
+    page, view = console.page, served["late"]
+    origin = f"view of {flights.name}"
+    console.go("topics")
+    expect(console.topic(view.name).locator(".origin")).to_have_text(origin)
+    expect(page.locator(".origin")).to_have_count(1)
+    console.go(f"topic/{view.name}")
+    expect(page.locator(".title .origin")).to_have_text(origin)
+    service = served.system.service("views").start()
+    console.grid(view.name)
+    expect(page.locator(".title .origin")).to_have_text(origin)
+    console.cells("UA").click()
+    expect(page.locator("aside .json")).to_contain_text('"flights"')
+    page.keyboard.press("w")
+    for name in ("Write…", "Delete…", "Edit…"):
+        expect(console.button(name)).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    service.close()
+    console.grid(flights.name)
+    expect(page.locator(".origin")).to_have_count(0)
+    expect(console.button("Write…")).to_have_count(1)

@@ -1,0 +1,235 @@
+"""Writing from the console: only what was changed, over nothing unseen, and never later than it was meant."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import flight
+from tests.browser.seen import Console
+from tests.integration.served import Served, ServedTopic
+from tests.integration.services import http_text
+from tests.integration.wire import Json
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def stored(served: Served, topic: ServedTopic, query: Json) -> list[str]:
+    """The matching records, as the service sends them."""
+    answer = http_text(f"{served.query.url}/v1/topics/{topic.name}/sow", json.dumps(query).encode())
+    return [line.partition('"data":')[2][:-1] for line in answer.splitlines()]
+
+
+def commands(served: Served, topic: ServedTopic) -> list[tuple[str, Json]]:
+    """The commands on the topic's log, with their bodies."""
+    asked = f"{served.query.url}/v1/topics/{topic.name}/log?limit=50"
+    found = json.loads(http_text(asked))["messages"]
+    return [(one["headers"].get("sow.command", "publish"), one["value"]) for one in reversed(found)]
+
+
+def edit(console: Console, cell: str) -> Locator:
+    """Open the form that edits the record with this cell."""
+    console.cells(cell).first.click()
+    console.button("Edit…").click()
+    dialog = console.page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Write changes")).to_be_enabled()
+    return dialog
+
+
+def test_an_edit_writes_only_what_it_changes(console: Console, flights: ServedTopic, served: Served) -> None:
+    """Nested fields, too; what is not touched keeps every digit, and an unchanged record is not written."""
+    wide = '{"carrier":"UA","flight":1,"status":"late","fare":1.10,"serial":12345678901234567891}'
+    served.system.produce(flights.name, wide.encode(), key=b'["UA","1"]')
+    flights.merge(flight("UA", 1, "late", delay={"dep": 5, "arr": 7}))
+    console.grid(flights.name)
+    dialog = edit(console, "UA")
+    record = dialog.get_by_label("Record")
+    text = record.input_value()
+    assert "12345678901234567891" in text
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("nothing to write")
+    record.fill(text.replace('"arr": 7', '"arr": 9').replace('"late"', '"gone"'))
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    command, body = commands(served, flights)[-1]
+    assert (command, json.loads(body)) == (
+        "delta_publish",
+        {"carrier": "UA", "flight": 1, "status": "gone", "delay": {"arr": 9}},
+    )
+    record.fill(record.input_value().replace('"flight": 1', '"flight": 8'))
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("key changed")
+
+
+def test_a_field_is_removed_by_an_edit(console: Console, flights: ServedTopic, served: Served) -> None:
+    """The record is written whole, because no merge removes a field."""
+    console.grid(flights.name)
+    dialog = edit(console, "B6")
+    dialog.get_by_label("Record").fill(json.dumps({"carrier": "B6", "flight": 2, "status": "late"}))
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    assert commands(served, flights)[-1][0] == "publish"
+    (found,) = stored(served, flights, {"filter": "/carrier = 'B6'"})
+    assert json.loads(found) == {"carrier": "B6", "flight": 2, "status": "late"}
+
+
+def test_an_edit_asks_if_the_record_has_changed(
+    console: Console, flights: ServedTopic, served: Served
+) -> None:
+    """It names what changed; the change of another field stays, and the edit is written when it is confirmed."""
+    console.grid(flights.name)
+    dialog = edit(console, "UA")
+    record = dialog.get_by_label("Record")
+    record.fill(record.input_value().replace('"late"', '"boarding"'))
+    flights.merge(flight("UA", 1, "landed", gate="B4"))
+    expect(dialog.get_by_role("alert")).to_contain_text("The record has changed while this form was open")
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Nothing is written yet")
+    expect(dialog.locator(".effect")).to_contain_text("/status late landed")
+    expect(dialog.locator(".effect")).to_contain_text("/gate B4")
+    assert json.loads(record.input_value()) == flight("UA", 1, "boarding", gate="B4")
+    dialog.get_by_role("button", name="Write all the same").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    (found,) = stored(served, flights, {"filter": "/carrier = 'UA'"})
+    assert json.loads(found) == flight("UA", 1, "boarding", gate="B4")
+
+
+def test_an_edit_of_a_record_that_was_deleted(console: Console, flights: ServedTopic) -> None:
+    """It writes nothing: a merge would make a record of the changed fields alone."""
+    console.grid(flights.name)
+    dialog = edit(console, "UA")
+    record = dialog.get_by_label("Record")
+    record.fill(record.input_value().replace('"late"', '"boarding"'))
+    flights.delete({"carrier": "UA", "flight": 1})
+    console.rows(2)
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("the record was deleted")
+    console.rows(2)
+
+
+def test_an_edit_of_a_document_loses_to_who_was_first(console: Console, served: Served) -> None:
+    """Its delta depends on the signature that was read; the loser sees what was written, and may write over it."""
+    papers = served["papers"]
+    papers.clear()
+    papers.write({"id": "p9", "stars": 4, "title": "On time", "old": True})
+    console.grid(papers.name)
+    dialog = edit(console, "On time")
+    record = dialog.get_by_label("Record")
+    record.fill(json.dumps({"id": "p9", "stars": 5, "title": "On time"}))
+    papers.merge({"id": "p9", "title": "In time"})
+    dialog.get_by_role("button", name="Write changes").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Nothing is written yet")
+    expect(dialog.locator(".effect")).to_contain_text("/title On time In time")
+    command, lost = commands(served, papers)[-1]
+    assert command == "delta"
+    assert lost.startswith('if intrinsic("~signature":')
+    dialog.get_by_role("button", name="Write all the same").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    _, won = commands(served, papers)[-1]
+    assert won.endswith(' then {..,"stars":5,"old":~} end')
+    (found,) = stored(served, papers, {"filter": "/id = 'p9'"})
+    assert json.loads(found) == {"id": "p9", "stars": 5, "title": "In time"}
+
+
+def test_a_cell_is_edited(console: Console, flights: ServedTopic, served: Served) -> None:
+    """With a double click, in the form for its field alone; a key field can't be edited."""
+    console.grid(flights.name)
+    console.cells("20").dblclick()
+    dialog = console.page.get_by_role("dialog", name=f"Edit a record of {flights.name}")
+    value = dialog.get_by_label("/delay/dep")
+    expect(value).to_have_value("20")
+    value.fill("25")
+    value.press("Enter")
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    command, body = commands(served, flights)[-1]
+    assert (command, json.loads(body)) == (
+        "delta_publish",
+        {"carrier": "B6", "flight": 2, "delay": {"dep": 25}},
+    )
+    value.press("Escape")
+    expect(console.cells("25")).to_have_count(1)
+    console.cells("UA").dblclick()
+    expect(console.page.locator("aside .json")).to_contain_text('"UA"')
+    expect(dialog).to_have_count(0)
+
+
+def test_the_dialogs_have_titles(console: Console, flights: ServedTopic) -> None:
+    """Whoever is about to delete reads so."""
+    console.grid(flights.name)
+    console.button("Delete…").click()
+    dialog = console.page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading")).to_have_text(f"Delete from {flights.name}")
+    dialog.get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("heading")).to_have_text(f"Write to {flights.name}")
+
+
+@contextmanager
+def without_service(served: Served) -> Iterator[None]:
+    """Kill the query service; it is back after the block, on the same port."""
+    served.query.kill()
+    try:
+        yield
+    finally:
+        served.query.start().wait_ready()
+
+
+LOST = re.compile("ERR_CONNECTION|WebSocket connection|Failed to load")
+"""What the browser itself says of a service that is away."""
+
+
+def test_nothing_is_written_without_a_connection(
+    console: Console, flights: ServedTopic, served: Served
+) -> None:
+    """The button says so, and what is sent at the last moment is refused, not kept until the service is back."""
+    page = console.page
+    console.grid(flights.name)
+    console.button("Write…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Record").fill(json.dumps(flight("ZZ", 1, "never")))
+    publish = dialog.locator("footer").get_by_role("button", name="Publish")
+    expect(publish).to_be_enabled()
+    with without_service(served):
+        expect(publish).to_be_disabled()
+        expect(dialog.get_by_role("status")).to_contain_text("Nothing can be written until it is back")
+        # As if the button had been pressed just before it was disabled.
+        dialog.locator("form").evaluate(
+            "form => form.dispatchEvent(new Event('submit', {cancelable: true, bubbles: true}))"
+        )
+        expect(dialog.get_by_role("alert")).to_contain_text("Nothing was written")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+    console.wait_live()
+    flights.write(flight("DL", 4, "after"))
+    console.rows(4)
+    assert stored(served, flights, {"filter": "/carrier = 'ZZ'"}) == []
+    console.complaints[:] = [said for said in console.complaints if not LOST.search(said)]
+
+
+def test_a_lost_connection(console: Console, flights: ServedTopic, served: Served) -> None:
+    """One chip, how old that is what is shown, dimmed, and when it is tried again; no browser's words for it."""
+    page = console.page
+    console.grid(flights.name)
+    chips = page.locator(".bar .chip, .standing .chip")
+    expect(chips).to_have_text(["connected", "live"])
+    with without_service(served):
+        expect(chips).to_have_text(["connection lost"])
+        as_of = re.compile(r"as of \d\d:\d\d:\d\d UTC")
+        expect(page.locator(".bar .lost")).to_have_text(as_of)
+        expect(page.locator(".standing")).to_contain_text(as_of)
+        expect(page.get_by_role("timer")).to_have_text(re.compile(r"next try in \d+ s"))
+        assert page.locator(".viewer").evaluate("viewer => getComputedStyle(viewer).opacity") == "0.5"
+        console.cells("UA").click()
+        panel = page.get_by_role("complementary")
+        expect(panel.locator(".notice.bad")).to_contain_text("The query service does not answer")
+        panel.get_by_role("button", name="close the record").click()
+        page.get_by_role("link", name="Topics", exact=True).first.click()
+        expect(page.get_by_role("heading", name="Topics")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert "fetch" not in page.locator("body").inner_text().lower()
+    expect(page.locator(".bar .chip")).to_have_text("connected")
+    expect(page.get_by_role("timer")).to_have_count(0)
+    expect(console.topic(flights.name).locator("[data-label=Records]")).to_have_text("3")
+    console.complaints[:] = [said for said in console.complaints if not LOST.search(said)]
