@@ -19,6 +19,9 @@ const STATES = {
   closed: ["muted", "closed"],
 };
 
+// Charts and pivots are of all records, unless they are made in the browser.
+const OF_FIRST = { chart: "the chart is of the records in the browser, ", pivot: "the pivot is of the records in the browser, " };
+
 function useRate(live) {
   const [now, setNow] = useState(0);
   useEffect(() => {
@@ -44,20 +47,21 @@ function stateOf(live, isLoading, sheet, served) {
   return late ? ["warn", late] : STATES.live;
 }
 
-export function Standing({ live, isLoading, sheet, limit, topic }) {
+export function Standing({ live, isLoading, sheet, limit, topic, tab }) {
   const now = useRate(live);
   const [answer] = usePolled("topics", LAG_MS);
   const [tone, word] = stateOf(live, isLoading, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
-  const rows = live?.size ?? 0;
-  const missing = live && topic.sow ? Math.max(0, live.matches - limit) : 0;
+  const rows = live?.rows ?? 0;
+  const due = live?.state === "loading" && live.matches > rows ? ` of ${count(Math.min(live.matches, limit))}` : "";
+  const missing = live && topic.sow && !live.groups ? Math.max(0, live.matches - limit) : 0;
   const bookmark = live?.bookmark;
   return html`
     <div class="standing">
       <span class="chip ${tone}" role="status">${word}</span>
-      <span data-count="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
+      <span data-count="rows"><strong>${count(rows)}</strong>${due} ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
       ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
-      ${(missing > 0 || live?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${live.matches > limit ? ` of ${count(live.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
+      ${(missing > 0 || live?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}cut at ${count(limit)} rows${live.matches > limit ? ` of ${count(live.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}
     </div>
