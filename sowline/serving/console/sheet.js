@@ -15,6 +15,9 @@ let engine;
 // error. It outlives a sheet: the sheet of the next filter begins while the previous one may still be drawing.
 const turns = new WeakMap();
 
+// The viewers that have had a table, of this sheet or of one before.
+const filled = new WeakSet();
+
 // Loads the engine and the viewer once. They are large, and other views don't need them.
 export function loadEngine() {
   engine ??= begin();
@@ -270,7 +273,8 @@ export class Sheet {
     }
     this.#table = table;
     // A chart would be drawn once with the new table, but without its settings.
-    if (old && this.#base.plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
+    if (filled.has(this.#viewer) && (await this.#viewer.save()).plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
+    filled.add(this.#viewer);
     await this.#viewer.load(table);
     await this.#restore();
     await old?.delete({ lazy: true });
