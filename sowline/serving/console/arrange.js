@@ -1,73 +1,51 @@
 // The tabs of a topic: what the viewer shows for each of them, and the controls to choose it.
 import { html, useState } from "./lib.js";
-import { dividing, isNumeric } from "./columns.js";
-import { UPDATED } from "./fields.js";
+import { AGGREGATES, CHARTS, COUNT, PLUGINS, WIDTHS, chosenFields, tabOf } from "./chosen.js";
+import { RECORDS, together } from "./groups.js";
 
-export const TABS = { grid: "Grid", chart: "Chart", pivot: "Pivot", table: "Table" };
-
-const CHARTS = { bars: "Bars", treemap: "Treemap", time: "Over time", heatmap: "Heatmap", scatter: "Points" };
-const PLUGINS = { bars: "X Bar", treemap: "Treemap", time: "Y Line", heatmap: "Heatmap", scatter: "X/Y Scatter" };
-const WIDTHS = { s: "second", m: "minute", h: "hour", D: "day" };
-const AGGREGATES = ["sum", "avg", "min", "max", "count", "distinct count"];
-const COUNT = "";
-const RECORDS = "records";
-
-export const tabOf = (route) => (route.show in TABS ? route.show : "grid");
-
-// The chosen fields of a chart or pivot: those of the address, or else those that fit these columns best.
-export function chosenFields(route, columns, keys) {
-  const groups = dividing(columns, keys).map(({ path }) => path);
-  const numbers = columns.filter((column) => isNumeric(column) && !keys.includes(column.path)).map(({ path }) => path);
-  const times = columns.filter(({ kind }) => kind === "datetime").map(({ path }) => path);
-  const known = new Set(columns.map(({ path }) => path));
-  const given = (name, usual) => (route[name] !== undefined && (route[name] === "-" || known.has(route[name])) ? route[name] : usual);
-  return {
-    chart: route.chart in CHARTS ? route.chart : "bars",
-    by: given("by", groups[0] ?? keys[0] ?? columns[0]?.path),
-    across: given("across", groups[1] ?? "-"),
-    value: given("value", COUNT) === "-" ? COUNT : given("value", COUNT),
-    aggregate: AGGREGATES.includes(route.aggregate) ? route.aggregate : "sum",
-    time: given("time", times.includes(UPDATED) ? UPDATED : times[0]),
-    width: route.width in WIDTHS ? route.width : "m",
-    numbers,
-    times,
-  };
-}
-
-// The settings of the viewer for a tab. `columns` are those of the records, with their kinds.
-export function arrangement(route, columns, keys) {
+// The settings of the viewer for a tab. `columns` are those of the records, with their kinds; `groups` are those that the
+// service has computed, if it has.
+export function arrangement(route, columns, keys, groups) {
   const tab = tabOf(route);
   if (tab === "grid" || tab === "table" || !columns.length) return {};
   const chosen = chosenFields(route, columns, keys);
-  const { by, across, value, aggregate } = chosen;
-  const measured = value === COUNT ? RECORDS : value;
-  const aggregates = { [measured]: value === COUNT ? "sum" : aggregate };
-  const expressions = value === COUNT ? { [RECORDS]: "1" } : {};
-  const plain = { columns: [measured], aggregates, expressions, sort: [], filter: [] };
+  const { by, value } = chosen;
+  const rows = by ? [by] : [];
+  const split = chosen.across === "-" ? [] : [chosen.across];
+  const plain = { ...measured(chosen, groups), sort: [], filter: [] };
   if (tab === "pivot") {
-    return { ...plain, plugin: "Datagrid", group_by: by ? [by] : [], split_by: across === "-" ? [] : [across] };
+    // Totals of different values can't be made from those of the groups.
+    const flat = groups && value !== COUNT && chosen.aggregate === "distinct count" ? { group_rollup_mode: "flat" } : {};
+    return { ...plain, ...flat, plugin: "Datagrid", group_by: rows, split_by: split };
   }
   const plugin = PLUGINS[chosen.chart];
   if (chosen.chart === "time") {
-    if (!chosen.time) return { ...plain, plugin, group_by: by ? [by] : [] };
+    if (!chosen.time) return { ...plain, plugin, group_by: rows };
     const bucket = `bucket("${chosen.time}", '${chosen.width}')`;
-    const isSplit = route.across !== undefined && across !== "-";
     // A line breaks at the first time at which one of its series has no record. Bars can do without.
-    return { ...plain, plugin: isSplit ? "Y Bar" : plugin, expressions: { ...expressions, time: bucket }, group_by: ["time"], split_by: isSplit ? [across] : [] };
+    return { ...plain, plugin: split.length ? "Y Bar" : plugin, expressions: { ...plain.expressions, time: bucket }, group_by: ["time"], split_by: split };
   }
   if (chosen.chart === "scatter") {
     const [x, y] = [chosen.numbers[0], chosen.numbers[1] ?? chosen.numbers[0]];
-    if (!x) return { ...plain, plugin: "X Bar", group_by: by ? [by] : [] };
+    if (!x) return { ...plain, plugin: "X Bar", group_by: rows };
     return { plugin, columns: [x, y], group_by: [], split_by: by && by !== "-" ? [by] : [], sort: [], filter: [] };
   }
   if (chosen.chart === "treemap") {
-    const color = chosen.numbers.find((path) => path !== measured);
-    const colored = color ? { columns: [measured, color], aggregates: { ...aggregates, [color]: "avg" } } : {};
-    return { ...plain, plugin, ...colored, group_by: [by, ...(across === "-" ? [] : [across])].filter(Boolean) };
+    const { columns: shown, aggregates, ...others } = plain;
+    const colored = chosen.color ? measured({ value: chosen.color, aggregate: "avg" }, groups) : { columns: [], aggregates: {} };
+    return { ...others, plugin, columns: [...shown, ...colored.columns], aggregates: { ...aggregates, ...colored.aggregates }, group_by: [...rows, ...split] };
   }
-  const split = chosen.chart === "heatmap" || route.across !== undefined ? across : "-";
-  const sort = chosen.chart === "bars" ? [[measured, "desc"]] : [];
-  return { ...plain, plugin, sort, group_by: by ? [by] : [], split_by: split === "-" ? [] : [split] };
+  const sort = chosen.chart === "bars" ? [[plain.columns[0], "desc"]] : [];
+  return { ...plain, plugin, sort, group_by: rows, split_by: split };
+}
+
+// The settings for a measure: of the records, or of the groups that have it computed.
+function measured({ value, aggregate }, groups) {
+  if (value === COUNT) return { columns: [RECORDS], aggregates: { [RECORDS]: "sum" }, expressions: groups ? {} : { [RECORDS]: "1" } };
+  const measure = groups?.measures.find((one) => one.path === value && one.aggregate === aggregate);
+  return measure
+    ? { columns: [measure.name], aggregates: { [measure.name]: together(measure) }, expressions: {} }
+    : { columns: [value], aggregates: { [value]: aggregate }, expressions: {} };
 }
 
 function Choice({ name, value, options, onChange }) {

@@ -1,5 +1,7 @@
 // What a grid asks the service for: read from its address, and followed as live records.
 import { useEffect, useRef, useState } from "./lib.js";
+import { sampleOf } from "./columns.js";
+import { keyOf } from "./groups.js";
 import { liveOf } from "./live.js";
 import { service } from "./service.js";
 
@@ -11,7 +13,9 @@ export const askedOf = ({ filter = "", condition = "", options = "", conflation 
   filter,
   condition,
   order,
-  options: [...(conflation === "none" ? [] : [`conflation=${conflation}`]), ...(options ? [options] : [])],
+  // A query of one instant takes none.
+  conflation: conflation === "none" ? [] : [`conflation=${conflation}`],
+  options: options ? [options] : [],
   limit: Number(limit) || LIMIT,
 });
 
@@ -24,16 +28,37 @@ export const copied = ({ filter, condition, options, order, limit }, topic) => (
   top_n: topic.sow && limit ? Number(limit) : undefined,
 });
 
-// The records for the filter and options in the address. If these are refused, what is shown stays. Returns also whether
-// the records are still to come.
-export function useLive(topic, route) {
+// The columns of the first records that match, by which charts and pivots are chosen; undefined until they are known.
+export function useSample(topic, route, isWanted) {
+  const [sample, setSample] = useState();
+  const { filter, condition, options } = route;
+  useEffect(() => {
+    if (!isWanted) return undefined;
+    let closed = false;
+    const take = (columns) => !closed && setSample({ topic: topic.name, columns });
+    sampleOf(topic, askedOf(route)).then(take, () => take([])); // the records are refused for the same reason, which is shown
+    return () => { closed = true; };
+  }, [service.logons, topic.name, isWanted, filter, condition, options]);
+  return sample?.topic === topic.name ? sample.columns : undefined;
+}
+
+// The records for the filter and options in the address, or the groups of them, if there are any; nothing yet while
+// `groups` is null. If what is asked for is refused, what is shown stays. Returns also the refusal, whether the records
+// are still to come, and the groups that were asked for.
+export function useLive(topic, route, groups) {
   const [live, setLive] = useState();
   const [refused, setRefused] = useState();
   const [isLoading, setLoading] = useState(true);
+  // What the service has refused to group: there are too many groups, for instance.
+  const [ungrouped, setUngrouped] = useState();
   const held = useRef();
   const { filter, condition, options, conflation, order, limit } = route;
+  const grouping = JSON.stringify([topic.name, filter, condition, options, keyOf(groups)]);
+  const wanted = ungrouped === grouping || groups === null ? undefined : groups;
   useEffect(() => {
-    const asked = askedOf(route);
+    setLoading(true);
+    if (groups === null) return undefined;
+    const asked = { ...askedOf(route), groups: wanted };
     const next = liveOf(topic, asked);
     const take = () => {
       if (held.current === next) return;
@@ -45,22 +70,25 @@ export function useLive(topic, route) {
     };
     const look = () => {
       if (next.state !== "failed") return;
+      if (wanted && held.current !== next) {
+        setUngrouped(grouping);
+        return;
+      }
       const { reason, message } = next.error;
       setRefused({ reason, message, asked });
       setLoading(false);
     };
     next.addEventListener("accepted", take);
     next.addEventListener("state", look);
-    setLoading(true);
     look();
     return () => {
       next.removeEventListener("accepted", take);
       next.removeEventListener("state", look);
       if (held.current !== next) next.close();
     };
-  }, [service.logons, topic.name, filter, condition, options, conflation, order, limit]);
+  }, [service.logons, topic.name, filter, condition, options, conflation, order, limit, groups === null, keyOf(wanted)]);
   useEffect(() => () => held.current?.close(), []);
-  return [live, refused, isLoading];
+  return [live, refused, isLoading, wanted];
 }
 
 // Draws again after events of the records, a limited number of times per second.
@@ -75,11 +103,11 @@ export function useNews(live) {
         draw((number) => number + 1);
       }, NEWS_MS);
     };
-    for (const name of ["state", "put", "gone"]) live.addEventListener(name, due);
+    for (const name of ["state", "came", "put", "gone"]) live.addEventListener(name, due);
     due();
     return () => {
       clearTimeout(timer);
-      for (const name of ["state", "put", "gone"]) live.removeEventListener(name, due);
+      for (const name of ["state", "came", "put", "gone"]) live.removeEventListener(name, due);
     };
   }, [live]);
 }

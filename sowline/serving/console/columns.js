@@ -1,6 +1,6 @@
 // What the console knows of the fields of a topic: those of the records shown, and those of a sample that the service describes.
-import { askJson, topicPath } from "./service.js";
-import { columnsOf } from "./fields.js";
+import { aboutRecords, askJson, service, topicPath } from "./service.js";
+import { Schema, columnsOf } from "./fields.js";
 
 const SAMPLE = 500;
 const VALUES_MAX = 60;
@@ -18,12 +18,26 @@ export function describedFields(topic) {
   return found;
 }
 
+// The columns of the first records that a query finds, as `shownColumns` has them.
+export async function sampleOf(topic, { filter, condition, options }) {
+  const rows = new Map();
+  const schema = new Schema();
+  for await (const message of service.client.sow(topic.name, { filter, condition, options: [...aboutRecords(topic), ...options].join(","), batchSize: SAMPLE, topN: SAMPLE })) {
+    if (message.command !== "sow") continue;
+    const { data: record, timestamp, intrinsics } = message;
+    const pairs = columnsOf({ record, timestamp, intrinsics });
+    schema.take(pairs);
+    rows.set(message.sowKey, pairs);
+  }
+  return shownColumns({ keys: () => rows.keys(), pairs: (key) => rows.get(key) }, schema.columns);
+}
+
 // The columns of the records shown, with their kind and how many different values a sample of them has.
 export function shownColumns(live, kinds) {
   const values = new Map([...kinds.keys()].map((path) => [path, new Set()]));
   let seen = 0;
   for (const key of live.keys()) {
-    for (const [path, value] of columnsOf(live.row(key))) {
+    for (const [path, value] of live.pairs(key)) {
       const found = values.get(path);
       if (found && value !== null && value !== undefined && found.size <= VALUES_MAX) found.add(value);
     }

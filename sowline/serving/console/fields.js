@@ -5,8 +5,18 @@ export const COLUMNS_MAX = 300;
 export const KEY_COLUMN = "sow_key";
 export const UPDATED = "updated";
 
+const STEPS_MAX = 10_000;
 const NAME = /^@?[\p{L}\p{N}_][\p{L}\p{N}_.:-]*$/u;
-const step = (name) => (NAME.test(name) ? `/${name}` : `[/${name}]`);
+const steps = new Map();
+
+// The step of a path to a field of this name. Records share their names, and a pattern takes long.
+function step(name) {
+  const known = steps.get(name);
+  if (known !== undefined) return known;
+  const found = NAME.test(name) ? `/${name}` : `[/${name}]`;
+  if (steps.size < STEPS_MAX) steps.set(name, found);
+  return found;
+}
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 // Returns the columns of a record as [path, value] pairs: scalars as they are, arrays and empty objects as JSON.
@@ -54,6 +64,9 @@ const joined = (one, other) => {
   return NUMBERS.has(one) && NUMBERS.has(other) ? "float" : "string";
 };
 
+// Whether a column of this kind can hold the value as it is.
+export const fits = (value, kind) => value === null || value === undefined || kind === "string" || joined(kind, kindOf(value)) === kind;
+
 // The columns of all records so far. `take` adds a record; it returns whether a column is new or has another kind.
 export class Schema {
   kinds = new Map();
@@ -67,6 +80,7 @@ export class Schema {
         continue;
       }
       const before = this.kinds.get(path);
+      if (before === "string") continue;
       const kind = path === UPDATED ? "datetime" : joined(before, kindOf(value));
       if (kind !== before) {
         this.kinds.set(path, kind);

@@ -1,13 +1,15 @@
 // The live records of one topic: the filter and options, the viewer, and the state.
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
-import { Arrange, TABS, arrangement, tabOf } from "./arrange.js";
+import { Arrange, arrangement } from "./arrange.js";
 import { Ask } from "./ask.js";
-import { askedOf, copied, useLive, useNews } from "./asked.js";
+import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { open as markRow, placeOf } from "./cells.js";
+import { TABS, tabOf } from "./chosen.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
 import { both, equals } from "./filter.js";
+import { canGroup, groupsOf, keyOf } from "./groups.js";
 import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
 import { RecordPanel, isEditable } from "./record.js";
@@ -15,7 +17,6 @@ import { go, readRoute } from "./route.js";
 import { SavedViews } from "./saved.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
 import { Standing } from "./standing.js";
-import { plural } from "./text.js";
 import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
@@ -29,14 +30,16 @@ function layoutOf(text) {
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
 
 // Preact does not render the viewer: it is added to the page once.
-function useSheet(live, topic, route, setVersion) {
-  const arrange = (columns) => arrangement(current.current, columns, keysOf(topic));
+function useSheet(live, topic, route, sample, setVersion) {
+  // Groups are chosen among the fields of the records.
+  const arrange = (columns) => arrangement(current.current, live.groups ? current.sample : columns, keysOf(topic), live.groups);
   const host = useRef();
   const viewer = useRef();
   const [sheet, setSheet] = useState();
   const [failed, setFailed] = useState();
   const current = useRef(route);
   current.current = route;
+  current.sample = sample;
   // The engine is loaded while the records come. A failure is shown below.
   useEffect(() => void loadEngine().catch(() => {}), []);
   useEffect(() => {
@@ -67,15 +70,19 @@ function useSheet(live, topic, route, setVersion) {
 }
 
 export function Grid({ topic, route }) {
-  const [live, refused, isLoading] = useLive(topic, route);
+  const isGrouping = canGroup(topic, route);
+  const sample = useSample(topic, route, isGrouping);
+  const groups = isGrouping ? (sample ? groupsOf(route, sample, keysOf(topic)) : null) : undefined;
+  const [live, refused, isLoading, wanted] = useLive(topic, route, groups);
   const [version, setVersion] = useState(0);
-  const { host, viewer, sheet, failed } = useSheet(live, topic, route, setVersion);
+  const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
   useNews(live);
   const tab = tabOf(route);
   const isPlain = tab === "table";
-  const columns = useMemo(() => sheet?.columns ?? [], [sheet, version]);
+  const shown = useMemo(() => sheet?.columns ?? [], [sheet, version]);
+  const columns = live?.groups ? (sample ?? []) : shown;
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
   const selected = route.record;
@@ -157,7 +164,7 @@ export function Grid({ topic, route }) {
   const drawn = useRef();
   useEffect(() => {
     const arranged = JSON.stringify([show === "table" ? "" : show, chart, by, across, value, aggregate, time, width]);
-    if (sheet && drawn.current !== undefined && drawn.current !== arranged) sheet.rearrange();
+    if (sheet && drawn.current !== undefined && drawn.current !== arranged && keyOf(live.groups) === keyOf(wanted)) sheet.rearrange();
     drawn.current = arranged;
   }, [sheet, show, chart, by, across, value, aggregate, time, width]);
 
@@ -188,7 +195,7 @@ export function Grid({ topic, route }) {
         </div></div>
       <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns} />
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
-      <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} />
+      <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body">
         <div class="sheet">
@@ -196,9 +203,9 @@ export function Grid({ topic, route }) {
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
           ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
-          ${(!live || live.state === "loading" || (!sheet && !failed)) && !refused && html`<p class="empty" role="status">${live?.size ? `Drawing ${plural(live.size, "record")}…` : "Loading…"}</p>`}
+          ${!sheet?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
-        ${selected && live && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
+        ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
       </div>
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>

@@ -103,3 +103,6 @@ export async function matchesOf(topic, query) {
   const { accessPaths } = await service.client.explain(topic, query);
   return accessPaths.reduce((sum, { matches }) => sum + matches, 0);
 }
+
+// The options with which a read of records has all that the console shows of them.
+export const aboutRecords = (topic) => ["timestamp", ...(topic.documents ? ["intrinsics"] : [])];

@@ -1,11 +1,11 @@
 // Puts live records into a table of Perspective's engine, some times a second, and shows them in the viewer.
-import { Schema, UPDATED, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
+import { Schema, UPDATED, asKind, fits, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
 import { follow } from "./cells.js";
 import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
-const CHUNK = 20_000;
+const CHUNK = 5_000;
 const THEMES = { dark: "Pro Dark", light: "Pro Light" };
 
 let engine;
@@ -13,6 +13,9 @@ let engine;
 // What each viewer does last. A viewer does one thing at a time: a new table and new settings at once leave it in an
 // error. It outlives a sheet: the sheet of the next filter begins while the previous one may still be drawing.
 const turns = new WeakMap();
+
+// The viewers that have had a table, of this sheet or of one before.
+const filled = new WeakSet();
 
 // Loads the engine and the viewer once. They are large, and other views don't need them.
 export function loadEngine() {
@@ -22,14 +25,15 @@ export function loadEngine() {
 
 async function begin() {
   const vendor = new URL("vendor/perspective-4.3.0/", document.baseURI);
-  const { default: perspective } = await import(new URL("client/dist/cdn/perspective.js", vendor));
-  await import(new URL("viewer/dist/cdn/perspective-viewer.js", vendor));
-  await Promise.all([
-    import(new URL("viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js", vendor)),
-    import(new URL("viewer-d3fc/dist/cdn/perspective-viewer-d3fc.js", vendor)),
+  const load = (path) => import(new URL(path, vendor));
+  const worker = new Worker(new URL("client/dist/cdn/perspective-server.worker.js", vendor), { type: "module" });
+  const [{ default: perspective }] = await Promise.all([
+    load("client/dist/cdn/perspective.js"),
+    load("viewer/dist/cdn/perspective-viewer.js"),
+    load("viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js"),
+    load("viewer-d3fc/dist/cdn/perspective-viewer-d3fc.js"),
   ]);
   await customElements.whenDefined("perspective-viewer");
-  const worker = new Worker(new URL("client/dist/cdn/perspective-server.worker.js", vendor), { type: "module" });
   return perspective.worker(Promise.resolve(worker));
 }
 
@@ -75,7 +79,10 @@ export class Sheet {
   #layout;
   #base = {};
   #layoutColumns = [];
-  // Whether the viewer has shown the records at least once.
+  // The number of records that the table was made from.
+  #made = 0;
+  // Whether the viewer shows the first records, and whether it has shown all of them since they were loaded.
+  isBegun = false;
   isDrawn = false;
   #onShown;
   #listeners;
@@ -92,6 +99,7 @@ export class Sheet {
     this.#layout = layout;
     this.#onShown = onShown;
     this.#listeners = {
+      came: ({ detail }) => detail.forEach((key) => this.#put(key)),
       put: ({ detail }) => this.#put(detail),
       gone: ({ detail }) => this.#remove(detail),
       state: () => this.#due(),
@@ -171,14 +179,9 @@ export class Sheet {
   #plainConfig;
 
   #put(key) {
-    if (this.#schema.take(this.#columnsOf(key))) this.#outgrown = true;
     this.#gone.delete(key);
     this.#dirty.add(key);
     this.#due();
-  }
-
-  #columnsOf(key) {
-    return columnsOf(this.#live.row(key) ?? { record: null });
   }
 
   #remove(key) {
@@ -199,21 +202,32 @@ export class Sheet {
   }
 
   async #flush() {
-    if (this.#closed || (this.#live.state !== "live" && !this.#table)) return;
-    if (this.#outgrown && this.#live.state === "loading") return;
-    if (this.#outgrown) {
-      await this.#rebuild();
-    } else if (this.#table) {
-      const gone = [...this.#gone];
-      const dirty = [...this.#dirty];
-      this.#gone.clear();
-      this.#dirty.clear();
+    if (this.#closed) return;
+    const isLoaded = this.#live.state !== "loading";
+    const gone = [...this.#gone];
+    const dirty = [...this.#dirty];
+    this.#gone.clear();
+    this.#dirty.clear();
+    if (this.#table) {
       if (gone.length) await this.#table.remove(gone);
       await this.#update(this.#table, dirty);
+    } else {
+      for (const key of dirty) this.#take(key);
     }
+    // While records are loaded, each new column or kind would need a table of its own: a few of them will do.
+    if (!this.#table || (this.#outgrown && (isLoaded || this.#live.size >= 2 * this.#made))) await this.#rebuild();
     this.#lock();
-    this.isDrawn ||= Boolean(this.#table);
+    this.isBegun = Boolean(this.#table);
+    this.isDrawn ||= isLoaded && this.isBegun;
+    this.#live.goOn();
     if (!this.#closed) await this.#onShown();
+  }
+
+  // Notes the columns of a record, and returns them.
+  #take(key) {
+    const pairs = this.#live.pairs(key);
+    if (this.#schema.take(pairs)) this.#outgrown = true;
+    return new Map(pairs);
   }
 
   // Cells are not editable: an edit would look as if it were written to the topic.
@@ -222,18 +236,23 @@ export class Sheet {
     if (button) button.style.display = "none";
   }
 
+  // Puts records into a table. Values for which it has no column yet, or one of another kind, are in the next table.
   async #update(table, keys) {
-    for (let start = 0; start < keys.length; start += CHUNK) {
+    for (let start = 0; start < keys.length && !this.#closed; start += CHUNK) {
       const some = keys.slice(start, start + CHUNK);
-      const rows = some.map((key) => new Map(this.#columnsOf(key)));
+      const rows = some.map((key) => this.#take(key));
       const columns = { [KEY_COLUMN]: some };
-      for (const [path, kind] of this.#columns) columns[path] = rows.map((row) => asKind(row.get(path), kind));
+      for (const [path, kind] of this.#columns) {
+        const known = this.#outgrown && path !== UPDATED ? (value) => (fits(value, kind) ? value : null) : (value) => value;
+        columns[path] = rows.map((row) => asKind(known(row.get(path)), kind));
+      }
       await table.update(columns);
     }
   }
 
   // The columns of a table are fixed. When the schema has grown, a new table replaces it.
   async #rebuild() {
+    for (const key of this.#dirty) this.#take(key);
     this.#outgrown = false;
     this.#dirty.clear();
     this.#gone.clear();
@@ -244,14 +263,17 @@ export class Sheet {
     const old = this.#table;
     const schema = { ...Object.fromEntries(this.#columns), [KEY_COLUMN]: "string" };
     const table = await this.#client.table(schema, { index: KEY_COLUMN });
-    await this.#update(table, [...this.#live.keys()]);
+    const keys = [...this.#live.keys()];
+    this.#made = keys.length;
+    await this.#update(table, keys);
     if (this.#closed) {
       await table.delete();
       return;
     }
     this.#table = table;
     // A chart would be drawn once with the new table, but without its settings.
-    if (old && this.#base.plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
+    if (filled.has(this.#viewer) && (await this.#viewer.save()).plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
+    filled.add(this.#viewer);
     await this.#viewer.load(table);
     await this.#restore();
     await old?.delete({ lazy: true });
@@ -276,7 +298,7 @@ export class Sheet {
     for (const name of Object.keys(layout.expressions ?? {})) known.add(name);
     const chosen = columns?.filter((name) => name === null || known.has(name));
     const theme = THEMES[document.documentElement.dataset.theme] ?? THEMES.light;
-    const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {} };
+    const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {}, group_rollup_mode: "rollup" };
     this.#base = { ...usual, ...this.#arrange(this.columns) };
     const theirs = this.#base.columns ?? this.#layoutColumns;
     const shown = { columns_config: this.#defaultConfig(), ...this.#base, ...layout, columns: chosen?.length ? chosen : theirs };

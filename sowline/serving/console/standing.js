@@ -21,6 +21,9 @@ const STATES = {
   closed: ["muted", "closed"],
 };
 
+// Charts and pivots are of all records, unless they are made in the browser.
+const OF_FIRST = { chart: "the chart is of the records in the browser, ", pivot: "the pivot is of the records in the browser, " };
+
 function useRate(live) {
   const [now, setNow] = useState(0);
   useEffect(() => {
@@ -49,17 +52,20 @@ function stateOf(live, isLoading, sheet, served) {
 // How many records match, if the grid does not hold all of them; and how to come to the others.
 function cutOf(live, limit) {
   const most = live.isPage ? Math.min(limit, PAGE_MAX) : limit;
-  if (live.isGrouped || !(live.cut > 0 || live.matches > most)) return {};
+  if (live.isGrouped || live.groups || !(live.cut > 0 || live.matches > most)) return {};
   const remedy = most < limit ? "a filter shows the others; a page holds no more" : "a filter, or more rows in the options, shows the others";
   return live.matches > most ? { all: live.matches, hint: remedy } : { hint: `more match: ${remedy}` };
 }
 
-export function Standing({ live, isLoading, sheet, limit, topic }) {
+// How many records the grid will hold once those that are still to come are there.
+const dueOf = (live, rows, limit) => (live?.state === "loading" && live.matches > rows ? Math.min(live.matches, limit) : undefined);
+
+export function Standing({ live, isLoading, sheet, limit, topic, tab }) {
   const now = useRate(live);
   const [answer] = usePolled("topics", LAG_MS);
   const [tone, word] = stateOf(live, isLoading, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
-  const rows = live?.size ?? 0;
-  const { all, hint } = live && topic.sow ? cutOf(live, limit) : {};
+  const rows = live?.rows ?? 0;
+  const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};
   const bookmark = live?.bookmark;
   return html`
     <div class="standing">
@@ -67,7 +73,7 @@ export function Standing({ live, isLoading, sheet, limit, topic }) {
       <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
       ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
-      ${hint && html`<strong class="cut" role="alert">${hint}</strong>`}
+      ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}
     </div>
