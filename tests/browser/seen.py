@@ -39,7 +39,7 @@ class Console:
         self._url = url
         page.set_default_timeout(SECONDS_MAX * 1000)
         page.on("console", self._note)
-        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error.stack or error}"))
         page.route(lambda asked: urlsplit(asked).netloc != urlsplit(url).netloc, self._beyond)
 
     def _note(self, message: ConsoleMessage) -> None:
