@@ -30,9 +30,7 @@ function layoutOf(text) {
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
 
 // Preact does not render the viewer: it is added to the page once.
-function useSheet(live, topic, route, sample, setVersion) {
-  // Groups are chosen among the fields of the records.
-  const arrange = (columns) => arrangement(current.current, live.groups ? current.sample : columns, keysOf(topic), live.groups);
+function useSheet(live, topic, route, sample, wanted, setVersion) {
   const host = useRef();
   const viewer = useRef();
   const [sheet, setSheet] = useState();
@@ -40,12 +38,20 @@ function useSheet(live, topic, route, sample, setVersion) {
   const current = useRef(route);
   current.current = route;
   current.sample = sample;
+  current.wanted = keyOf(wanted);
   // The engine is loaded while the records come. A failure is shown below.
   useEffect(() => void loadEngine().catch(() => {}), []);
   useEffect(() => {
     if (!live) return undefined;
     let closed = false;
     let made;
+    // What is shown stays as it is until the groups for another address have come.
+    let suited = current.current;
+    const arrange = (columns) => {
+      if (keyOf(live.groups) === current.wanted) suited = current.current;
+      // Groups are chosen among the fields of the records.
+      return arrangement(suited, live.groups ? current.sample : columns, keysOf(topic), live.groups);
+    };
     const make = async () => {
       try {
         const client = await loadEngine();
@@ -75,7 +81,7 @@ export function Grid({ topic, route }) {
   const groups = isGrouping ? (sample ? groupsOf(route, sample, keysOf(topic)) : null) : undefined;
   const [live, refused, isLoading, wanted] = useLive(topic, route, groups);
   const [version, setVersion] = useState(0);
-  const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, setVersion);
+  const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, wanted, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
   useNews(live);

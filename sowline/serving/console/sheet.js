@@ -14,7 +14,10 @@ let engine;
 // error. It outlives a sheet: the sheet of the next filter begins while the previous one may still be drawing.
 const turns = new WeakMap();
 
-// The viewers that have had a table, of this sheet or of one before.
+// The tables of closed sheets, by their viewer. It shows the last one until another sheet has a table for it.
+const left = new WeakMap();
+
+// The viewers that have had a table.
 const filled = new WeakSet();
 
 // Loads the engine and the viewer once. They are large, and other views don't need them.
@@ -41,6 +44,7 @@ async function begin() {
 export function addViewer(host) {
   const viewer = document.createElement("perspective-viewer");
   host.append(viewer);
+  left.set(viewer, []);
   // By default a viewer drops its view as soon as it is out of sight, also in the middle of a turn, which then leaves it
   // in an error (test_a_grid_is_left_while_it_is_drawn). Also, the plain table reads the view of a viewer behind it.
   viewer.setAutoPause(false);
@@ -50,7 +54,10 @@ export function addViewer(host) {
 // Frees what a viewer holds in the engine, after its last turn.
 export async function deleteViewer(viewer) {
   await turns.get(viewer);
+  const tables = left.get(viewer);
+  left.delete(viewer);
   await viewer.delete();
+  for (const table of tables) await table.delete({ lazy: true });
 }
 
 // Whether two settings are equal, whatever the order of their fields.
@@ -73,6 +80,8 @@ export class Sheet {
   #gone = new Set();
   #timer;
   #flushing;
+  // Whether something has happened since the last flush began.
+  #isDue = false;
   // The last of its turns with the viewer.
   #turn;
   #closed = false;
@@ -146,11 +155,12 @@ export class Sheet {
     this.#closed = true;
     clearTimeout(this.#timer);
     for (const [name, listener] of Object.entries(this.#listeners)) this.#live.removeEventListener(name, listener);
-    // The viewer may still be reading from the table.
     await this.#turn;
     const table = this.#table;
     this.#table = undefined;
-    await table?.delete({ lazy: true });
+    const waiting = left.get(this.#viewer);
+    if (table && waiting) waiting.push(table);
+    else await table?.delete({ lazy: true });
   }
 
   // The settings of the viewer, as short as possible; columns only if they were chosen.
@@ -191,12 +201,14 @@ export class Sheet {
   }
 
   #due() {
+    this.#isDue = true;
     if (this.#timer || this.#flushing || this.#closed) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
+      this.#isDue = false;
       this.#flushing = this.#inTurn(() => this.#flush()).finally(() => {
         this.#flushing = undefined;
-        if (this.#dirty.size || this.#gone.size) this.#due();
+        if (this.#isDue) this.#due();
       });
     }, EVERY_MS);
   }
@@ -277,6 +289,7 @@ export class Sheet {
     await this.#viewer.load(table);
     await this.#restore();
     await old?.delete({ lazy: true });
+    for (const one of left.get(this.#viewer)?.splice(0) ?? []) await one.delete({ lazy: true });
   }
 
   #defaultConfig() {
