@@ -30,8 +30,8 @@ export function Ask({ topic, route, refused, isLoading, live, columns }) {
   return html`
     <form class="ask" onSubmit=${submit} role="search" aria-label="which records">
       <div class="row">
-        <div class="field grow"><label for="filter">Filter</label>
-          <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${`every record; for example ${key} IS NOT NULL AND …`}
+        <div class="field grow"><label class="unseen" for="filter">Filter</label>
+          <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${`every record; a filter is, for example, ${key} IS NOT NULL`}
             invalid=${refused && !isOfCondition ? "true" : "false"} describedBy="filter-mistake" /></div>
         ${topic.documents && html`<label class="field grow">Condition
           <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"

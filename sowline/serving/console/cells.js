@@ -1,6 +1,7 @@
 // Marks cells of the grid: those that have just changed flash, and the row of the open record stands out. Also tells which
 // record a cell shows.
 import { UPDATED, at, timeOf } from "./fields.js";
+import { stepsOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
 
@@ -45,6 +46,7 @@ function mark(viewer, datagrid, table) {
   const { live, opened } = shown.get(viewer);
   // The ids are the only link from a row of the screen to its record; the version of the grid is fixed, so they stay.
   const ids = datagrid.model?._ids ?? [];
+  for (const head of table.querySelectorAll("thead th.psp-header-leaf > span:first-child")) title(head);
   const isGrouped = datagrid.model?._config?.group_by.length > 0;
   const now = performance.now();
   const [flash, line] = [styleOf("--flash"), styleOf("--accent")];
@@ -78,6 +80,14 @@ function spell(cell, text) {
   const iso = new Date(time).toISOString();
   cell.title = text === iso ? iso : `${iso}\n${text}`;
   if (cell.textContent === usual.format(time)) cell.textContent = instant(time);
+}
+
+// A header shows the names of a field, and its path while the pointer rests on it.
+function title(head) {
+  const path = head.textContent;
+  if (!path.startsWith("/")) return;
+  head.textContent = stepsOf(path).join(".");
+  head.parentElement.title = path;
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.

@@ -11,6 +11,7 @@ import { at as valueAt, keyPaths } from "./fields.js";
 import { both, equals } from "./filter.js";
 import { canGroup, groupsOf, keyOf } from "./groups.js";
 import { Origin, isComputed } from "./origin.js";
+import { Menu } from "./menu.js";
 import { PlainTable } from "./plain.js";
 import { RecordPanel, isEditable } from "./record.js";
 import { go, readRoute } from "./route.js";
@@ -187,17 +188,19 @@ export function Grid({ topic, route }) {
 
   return html`
     <section class="grid" aria-labelledby="grid-title">
-      <${Breadcrumb} route=${route} page="records" recordName=${selected} />
-      <div class="title"><h1 id="grid-title">${topic.name}</h1><${Origin} topic=${topic} />
+      <div class="title"><h1 id="grid-title" class="unseen">${topic.name}</h1>
+        <${Breadcrumb} route=${route} page="records" recordName=${selected} /><${Origin} topic=${topic} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
           </div>
-          <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
-          <${SavedViews} route=${route} />
-          <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
-          ${!isComputed(topic) && html`<button type="button" onClick=${() => setWriting({})}>Write…</button>`}
-          ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
+          <${Menu} title="More">
+            <${SavedViews} route=${route} />
+            <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
+            <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
+            ${!isComputed(topic) && html`<button type="button" onClick=${() => setWriting({})}>Write…</button>`}
+            ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
+          <//>
         </div></div>
       <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns} />
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />

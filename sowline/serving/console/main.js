@@ -19,7 +19,7 @@ const KEYS = [
   ["d", "light or dark"],
   ["Esc", "close the record or the dialog"],
 ];
-const THEMES = { auto: "System", light: "Light", dark: "Dark" };
+const THEMES = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
 const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
 
