@@ -186,7 +186,7 @@ def test_a_link_whose_settings_do_not_fit(console: Console, flights: ServedTopic
     """The records are shown without them."""
     console.grid(flights.name, layout=json.dumps({"sort": [["/nothing", "asc"]]}))
     expect(console.cells("landed")).to_have_count(1)
-    assert any("the view of the link does not fit" in said for said in console.complaints)
+    assert any("the view of the link does not fit" in complaint for complaint in console.complaints)
     console.complaints.clear()
 
 
@@ -665,6 +665,7 @@ def test_who_reads_some_fields_edits_these(
         console.cells("DL").click()
         page.get_by_role("button", name="Edit…").click()
         dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("button", name="Write changes")).to_be_enabled()
         record = dialog.get_by_label("Record")
         assert json.loads(record.input_value()) == flight("DL", 4, "late")
         record.fill(json.dumps(flight("DL", 4, "landed")))
