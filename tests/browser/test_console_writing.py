@@ -23,7 +23,7 @@ def stored(served: Served, topic: ServedTopic, query: Json) -> list[str]:
     return [line.partition('"data":')[2][:-1] for line in answer.splitlines()]
 
 
-def commands(served: Served, topic: ServedTopic) -> list[tuple[str, Json]]:
+def commands(served: Served, topic: ServedTopic) -> list[tuple[str, str]]:
     """The commands on the topic's log, with their bodies."""
     asked = f"{served.query.url}/v1/topics/{topic.name}/log?limit=50"
     found = json.loads(http_text(asked))["messages"]
