@@ -665,6 +665,7 @@ def test_who_reads_some_fields_edits_these(
         console.cells("DL").click()
         page.get_by_role("button", name="Edit…").click()
         dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("button", name="Write changes")).to_be_enabled()
         record = dialog.get_by_label("Record")
         assert json.loads(record.input_value()) == flight("DL", 4, "late")
         record.fill(json.dumps(flight("DL", 4, "landed")))

@@ -61,14 +61,14 @@ def test_times_have_a_date_and_a_zone(console: Console, flights: ServedTopic) ->
 
 def test_a_text_with_an_apostrophe_is_counted_and_filtered_by(console: Console, flights: ServedTopic) -> None:
     """Its quote is escaped where a value of a list becomes a filter."""
-    flights.write(flight("UA", 1, "late", place="O'HARE"))
+    flights.write(flight("UA", 1, "late", airport="O'HARE"))
     console.grid(flights.name)
     console.page.get_by_text("Options and counts").click()
-    console.page.get_by_label("Count by").select_option("/place")
-    values = console.page.get_by_role("list", name="values of /place").get_by_role("button")
+    console.page.get_by_label("Count by").select_option("/airport")
+    values = console.page.get_by_role("list", name="values of /airport").get_by_role("button")
     values.filter(has_text="O'HARE").click()
     console.rows(1)
-    expect(console.page.get_by_label("Filter", exact=True)).to_have_value(r"/place = 'O\'HARE'")
+    expect(console.page.get_by_label("Filter", exact=True)).to_have_value(r"/airport = 'O\'HARE'")
     expect(console.cells("UA")).to_have_count(1)
 
 

@@ -23,7 +23,7 @@ def stored(served: Served, topic: ServedTopic, query: Json) -> list[str]:
     return [line.partition('"data":')[2][:-1] for line in answer.splitlines()]
 
 
-def commands(served: Served, topic: ServedTopic) -> list[tuple[str, Json]]:
+def commands(served: Served, topic: ServedTopic) -> list[tuple[str, str]]:
     """The commands on the topic's log, with their bodies."""
     asked = f"{served.query.url}/v1/topics/{topic.name}/log?limit=50"
     found = json.loads(http_text(asked))["messages"]
@@ -157,7 +157,7 @@ def test_a_cell_is_edited(console: Console, flights: ServedTopic, served: Served
 
 
 def test_the_dialogs_have_titles(console: Console, flights: ServedTopic) -> None:
-    """Whoever is about to delete reads so."""
+    """The one that deletes says so."""
     console.grid(flights.name)
     console.button("Delete…").click()
     dialog = console.page.get_by_role("dialog")
@@ -205,7 +205,7 @@ def test_nothing_is_written_without_a_connection(
     flights.write(flight("DL", 4, "after"))
     console.rows(4)
     assert stored(served, flights, {"filter": "/carrier = 'ZZ'"}) == []
-    console.complaints[:] = [said for said in console.complaints if not LOST.search(said)]
+    console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]
 
 
 def test_a_lost_connection(console: Console, flights: ServedTopic, served: Served) -> None:
@@ -232,4 +232,4 @@ def test_a_lost_connection(console: Console, flights: ServedTopic, served: Serve
     expect(page.locator(".bar .chip")).to_have_text("connected")
     expect(page.get_by_role("timer")).to_have_count(0)
     expect(console.topic(flights.name).locator("[data-label=Records]")).to_have_text("3")
-    console.complaints[:] = [said for said in console.complaints if not LOST.search(said)]
+    console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]

@@ -14,7 +14,7 @@ function nextTry() {
   return seconds > 0 ? `next try in ${seconds} s` : "trying now";
 }
 
-// The client's status, and the number of logons. While there is no connection, what uses it is drawn again each moment.
+// The client's status, and the number of logons.
 export function useService() {
   const read = () => ({ status: service.client.status, logons: service.logons });
   const [state, setState] = useState(read);
@@ -37,7 +37,7 @@ export function Connection() {
   }, [status]);
   const [tone, word] = WORDS[service.refusal ? "refused" : status];
   return html`
-    ${service.isLost && html`<span class="lost">${asOf()} <span class="muted" role="timer">${nextTry()}</span></span>`}
+    ${service.isLost && (asOf() || service.client.retryAt) && html`<span class="lost">${asOf()} <span class="muted" role="timer">${nextTry()}</span></span>`}
     <span class="chip ${tone}" role="status" title=${said(service.client.error)?.message}>${word}</span>
   `;
 }

@@ -58,10 +58,10 @@ export function placed(record, path, value) {
 
 // The changes that make the second record of the first one: for each field that changed its new value, null if it was
 // removed, or { within } with the changes of its fields.
-export function changes(before, now) {
+export function changes(earlier, now) {
   const found = new Map();
   for (const [name, value] of now) {
-    const old = before.get(name);
+    const old = earlier.get(name);
     if (old instanceof Map && value instanceof Map) {
       const within = changes(old, value);
       if (within.size) found.set(name, { within });
@@ -69,7 +69,9 @@ export function changes(before, now) {
       found.set(name, value);
     }
   }
-  for (const name of before.keys()) if (!now.has(name)) found.set(name, null);
+  for (const name of earlier.keys()) {
+    if (!now.has(name)) found.set(name, null);
+  }
   return found;
 }
 

@@ -4,7 +4,6 @@ import { asOf } from "./connection.js";
 import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
-import { service } from "./service.js";
 import { count, rate } from "./text.js";
 import { lateness, usePolled } from "./topics.js";
 
@@ -69,7 +68,7 @@ export function Standing({ live, isLoading, sheet, limit, topic, tab }) {
   const bookmark = live?.bookmark;
   return html`
     <div class="standing">
-      ${service.isLost ? html`<strong>${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
+      ${asOf() ? html`<strong>${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
       <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
       ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}

@@ -10,9 +10,10 @@ from sowline.language.filter import compile_filter
 from sowline.language.filter.literals import quoted
 
 LINES = (Path(__file__).parents[4] / "conformance" / "literals.jsonl").read_text()
+CASES = [json.loads(line) for line in LINES.splitlines()]
 
 
-@pytest.mark.parametrize("line", [json.loads(line) for line in LINES.splitlines()], ids=lambda line: ascii(line["literal"]))
+@pytest.mark.parametrize("line", CASES, ids=lambda line: ascii(line["literal"]))
 def test_a_literal(line: dict[str, Any]) -> None:
     """A record with the value equals it, and one with another value does not."""
     value = line["value"]
