@@ -43,7 +43,7 @@ export function useSample(topic, route, isWanted) {
 }
 
 // The records for the filter and options in the address, or the groups of them, if there are any; nothing yet while
-// `groups` is null. If what is asked for is refused, what is shown stays. Returns also the refusal, whether the records
+// `groups` is null: they depend on the fields of a sample. If what is asked for is refused, what is shown stays. Returns also the refusal, whether the records
 // are still to come, and the groups that were asked for.
 export function useLive(topic, route, groups) {
   const [live, setLive] = useState();
@@ -54,10 +54,10 @@ export function useLive(topic, route, groups) {
   const held = useRef();
   const { filter, condition, options, conflation, order, limit } = route;
   const grouping = JSON.stringify([topic.name, filter, condition, options, keyOf(groups)]);
-  const wanted = ungrouped === grouping || groups === null ? undefined : groups;
+  const wanted = groups && ungrouped === grouping ? undefined : groups;
   useEffect(() => {
     setLoading(true);
-    if (groups === null) return undefined;
+    if (wanted === null) return undefined;
     const asked = { ...askedOf(route), groups: wanted };
     const next = liveOf(topic, asked);
     const take = () => {
@@ -86,7 +86,7 @@ export function useLive(topic, route, groups) {
       next.removeEventListener("state", look);
       if (held.current !== next) next.close();
     };
-  }, [service.logons, topic.name, filter, condition, options, conflation, order, limit, groups === null, keyOf(wanted)]);
+  }, [service.logons, topic.name, filter, condition, options, conflation, order, limit, keyOf(wanted)]);
   useEffect(() => () => held.current?.close(), []);
   return [live, refused, isLoading, wanted];
 }

@@ -33,7 +33,8 @@ export function open(viewer, key) {
   const one = shown.get(viewer);
   if (!one) return;
   one.opened = key;
-  one.table?.draw?.({ cache: true });
+  // Behind a chart there is no view that it could draw.
+  if (one.table?.isConnected) one.table.draw?.({ cache: true });
 }
 
 // Returns the SOW key and the column that a cell showed when it was last drawn; undefined if it shows no record. The

@@ -40,8 +40,8 @@ export function groupsOf(route, columns, keys) {
   return { by, measures };
 }
 
-// Names the groups: equal names, equal groups.
-export const keyOf = (groups) => (groups ? groupedOptions(groups) : "");
+// Names the groups, or that there are none: equal names, equal groups.
+export const keyOf = (groups) => (groups ? groupedOptions(groups) : String(groups));
 
 // The options of a subscription to them.
 export function groupedOptions({ by, measures }) {

@@ -311,8 +311,10 @@ export class Sheet {
     for (const name of Object.keys(layout.expressions ?? {})) known.add(name);
     const chosen = columns?.filter((name) => name === null || known.has(name));
     const theme = THEMES[document.documentElement.dataset.theme] ?? THEMES.light;
-    const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {}, group_rollup_mode: "rollup" };
+    const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {} };
     this.#base = { ...usual, ...this.#arrange(this.columns) };
+    // Charts have a mode of their own, and must not be given another one.
+    if (this.#base.plugin === "Datagrid") this.#base.group_rollup_mode ??= "rollup";
     const theirs = this.#base.columns ?? this.#layoutColumns;
     const shown = { columns_config: this.#defaultConfig(), ...this.#base, ...layout, columns: chosen?.length ? chosen : theirs };
     try {
