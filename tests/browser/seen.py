@@ -95,6 +95,13 @@ class Console:
         link = self.page.get_by_role("link", name=name, exact=True)
         return self.page.get_by_role("row").filter(has=link)
 
+    def more(self) -> Locator:
+        """The menu of a grid, open."""
+        menu = self.page.locator("details.menu")
+        if menu.get_attribute("open") is None:
+            menu.locator("summary").click()
+        return menu
+
     def button(self, name: str, **more: Any) -> Locator:
         """A button by what it says."""
         return self.page.get_by_role("button", name=name, **more)

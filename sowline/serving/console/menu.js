@@ -17,5 +17,8 @@ export function Menu({ title, children }) {
     box.current.addEventListener("keydown", escape);
     return () => removeEventListener("pointerdown", leave);
   }, []);
-  return html`<details class="menu" ref=${box}><summary>${title}</summary><div class="sheet-of-menu" role="group" aria-label=${title}>${children}</div></details>`;
+  const chosen = (event) => {
+    if (event.target.closest("button")) box.current.open = false;
+  };
+  return html`<details class="menu" ref=${box} onClick=${chosen}><summary>${title}</summary><div class="sheet-of-menu" role="group" aria-label=${title}>${children}</div></details>`;
 }
