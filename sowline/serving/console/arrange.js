@@ -22,8 +22,9 @@ export function arrangement(route, columns, keys, groups) {
   if (chosen.chart === "time") {
     if (!chosen.time) return { ...plain, plugin, group_by: rows };
     const bucket = `bucket("${chosen.time}", '${chosen.width}')`;
+    const name = `${chosen.time} by ${WIDTHS[chosen.width]}`;
     // A line breaks at the first time at which one of its series has no record. Bars can do without.
-    return { ...plain, plugin: split.length ? "Y Bar" : plugin, expressions: { ...plain.expressions, time: bucket }, group_by: ["time"], split_by: split };
+    return { ...plain, plugin: split.length ? "Y Bar" : plugin, expressions: { ...plain.expressions, [name]: bucket }, group_by: [name], split_by: split };
   }
   if (chosen.chart === "scatter") {
     const [x, y] = [chosen.numbers[0], chosen.numbers[1] ?? chosen.numbers[0]];
