@@ -140,22 +140,24 @@ class Run:
             self._is_held = False
 
     @property
-    def changes_received(self) -> int:
-        """Changes that the subscriber of everything has received."""
-        return self._view.changes
+    def written_s(self) -> float:
+        """When the newest command was written whose change the subscriber of everything has (seconds since 1970)."""
+        return self._view.written_s
+
+    @property
+    def sow_size(self) -> int | None:
+        """How many records the last comparison found in the SOW; None before it."""
+        return self._sow_size
 
     def state(self) -> dict[str, Any]:
         """Return the numbers of the moment, for the landing page."""
         newest = self._view.latencies_ms[-LATENCIES:]
         return {
-            "clock": self._clock(),
+            "moment": self._feed.clock,
             "facts": self._feed.fed,
-            "commands": self._counter.commands,
             "changes": self._view.changes,
-            "dead": self._counter.dead,
-            "late": len(self._board.flights),
+            "came_s": self._view.came_s,
             "latency_ms": percentile(newest, 0.5),
-            "latency_p99_ms": percentile(newest, 0.99),
             "by_visitors": self._counter.by_visitors,
             "visited": len(self._counter.visited),
         }
