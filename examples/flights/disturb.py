@@ -88,7 +88,7 @@ class Disturbances:
 def _kill_program(ancestor: int, program: str) -> None:
     """Kill the descendants of a process that run a module, as `kill -9` does."""
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     )
     rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
     parents = {int(pid): int(parent) for pid, parent, *_ in rows}

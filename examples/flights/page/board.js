@@ -4,10 +4,10 @@ import { CARRIERS, day, face } from "./text.js";
 
 export const LEAVE_MS = 700;
 
-/** What the records say of a flight that is late: at the gate, or in the air until it has landed. */
-const STATUS = { late: "at gate", "departed late": "in flight" };
+/** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
+const STATUS = { scheduled: "scheduled", late: "at gate", "departed late": "in flight" };
 /** A flight is late from so many minutes on; its delay is known when it departs. */
-const LATE_AT_LEAST = "15+";
+const LATE_MIN = 15;
 
 export class Board {
   #body;
@@ -72,8 +72,9 @@ export class Board {
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");
     write(route, `${origin ?? "???"} → ${dest ?? "???"}`, this.#airports(dest) ?? "");
     write(status, STATUS[record.status] ?? record.status);
-    write(delay, late === undefined ? LATE_AT_LEAST : `+${late}`);
-    delay.style.setProperty("--delay", delayFill(late ?? 15));
+    const isScheduled = record.status === "scheduled";
+    write(delay, isScheduled ? "" : late === undefined ? `${LATE_MIN}+` : `+${late}`);
+    delay.style.setProperty("--delay", isScheduled ? "transparent" : delayFill(late ?? LATE_MIN));
     row.dataset.status = record.status;
   }
 }

@@ -16,12 +16,12 @@ const write = (node, text) => {
 };
 
 const client = connect(document.body.dataset.service);
-const late = client.view("flights", { filter: "/status IN ('late', 'departed late')", orderBy: "/time_hour, /sched_dep_time, /carrier, /flight" });
+const departures = client.view("flights", { filter: "/status IN ('scheduled', 'late', 'departed late')", orderBy: "/time_hour, /sched_dep_time, /carrier, /flight" });
 const carriers = client.view("flights", { options: "conflation=1s,projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay) AS /delay],grouping=[/carrier]" });
 const delays = client.view("delays", { options: "conflation=1s" });
 const arrivals = client.view("arrivals", { options: "conflation=1s" });
 const airports = client.view("airports");
-const views = [late, carriers, delays, arrivals];
+const views = [departures, carriers, delays, arrivals];
 
 const names = new Map();
 const board = new Board(get("board"), (code) => names.get(code));
@@ -34,12 +34,12 @@ let hasEnded = false;
 
 function drawBoard() {
   if (state === undefined) return;
-  const rows = late.snapshot();
+  const rows = departures.snapshot();
   board.show(rows.slice(0, ROWS), day(state.moment * 1000));
-  const more = rows.length - ROWS;
-  write(get("counts"), rows.length ? `${rows.length} flights${more > 0 ? `, ${more} of them not shown` : ""}` : "");
+  const late = rows.filter(({ record }) => record.status !== "scheduled").length;
+  write(get("counts"), `${late} late, ${rows.length - late} scheduled`);
   get("empty").hidden = rows.length > 0;
-  if (state.facts && late.status === "live") write(get("empty"), "At this hour, no flight is late.");
+  if (departures.status === "live") write(get("empty"), "No flight is due at this hour.");
 }
 
 const PHASES = { starting: "Starting", ended: "Ended", lost: "The demo no longer answers" };
@@ -147,7 +147,7 @@ function soon(view, draw, after = TICK_MS) {
   view.onStatus(later);
   new ResizeObserver(later).observe(document.body);
 }
-soon(late, drawBoard);
+soon(departures, drawBoard);
 soon(carriers, () => drawCarriers(get("carriers"), [...carriers.values()]));
 soon(delays, () => drawHeat(get("heat"), [...delays.values()]));
 soon(arrivals, () => map.draw([...arrivals.values()]));
