@@ -30,7 +30,8 @@ const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
 let state;
 let isPressed = false;
-let hasEnded = false;
+/** When the demo ended, in seconds since 1970. */
+let ended;
 
 function drawBoard() {
   if (state === undefined) return;
@@ -51,7 +52,7 @@ const FIGURES = {
 
 /** What the page says of the moment; `own` is a phase that is the page's, not an outage's. */
 function drawMoment(own) {
-  const now = Date.now() / 1000;
+  const now = ended ?? Date.now() / 1000;
   const phase = own ?? outages.phase;
   document.body.dataset.phase = phase;
   write(get("chip"), PHASES[phase] ?? outages.chip);
@@ -62,7 +63,7 @@ function drawMoment(own) {
   const asOf = phase === "live" || outages.asOf === null ? "" : `as of ${wall(outages.asOf)}`;
   for (const node of document.querySelectorAll(".as-of")) write(node, asOf);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
-  if (!hasEnded) latencies.draw(now, outages.spans);
+  latencies.draw(now, outages.spans);
 }
 
 const eventsShown = [];
@@ -100,7 +101,7 @@ function takeState(taken) {
 const ENDS = { true: ["ok", "The demo has ended: nothing was lost"], false: ["bad", "The demo has ended: something was lost, or did not work"], null: ["", "The demo was stopped"] };
 
 function takeEnd({ verdict, is_lossless: lossless, summary }) {
-  hasEnded = true;
+  ended = Date.now() / 1000;
   const outcome = get("outcome");
   const [title, sentence, numbers] = outcome.children;
   [outcome.className, title.textContent] = ENDS[lossless];
@@ -121,7 +122,7 @@ for (const button of document.querySelectorAll("[data-part]")) {
     drawMoment();
     await fetch(new URL(`/do/${button.dataset.part}`, import.meta.url), { method: "POST" }).catch(() => {});
     isPressed = false;
-    if (!hasEnded) drawMoment();
+    drawMoment(ended && "ended");
     button.focus();
   });
 }
@@ -132,7 +133,7 @@ states.addEventListener("end", ({ data }) => {
   states.close();
   takeEnd(JSON.parse(data));
 });
-states.addEventListener("error", () => drawMoment(hasEnded ? "ended" : "lost"));
+states.addEventListener("error", () => drawMoment("lost"));
 
 /** Call a function soon after each change, and once for all changes until then. */
 function soon(view, draw, after = TICK_MS) {
@@ -155,5 +156,6 @@ airports.ready.then(() => {
   for (const { faa, name } of airports.values()) names.set(faa, name);
 }, () => {});
 setInterval(() => {
-  if (outages.phase === "down" && !hasEnded && state !== undefined) drawMoment();
+  if (outages.phase === "down" && states.readyState === EventSource.OPEN) drawMoment();
 }, TICK_MS);
+new ResizeObserver(() => latencies.draw(ended ?? Date.now() / 1000, outages.spans)).observe(get("latencies"));
