@@ -37,9 +37,7 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options with which Java starts sooner: a demo lasts for minutes, and needs no second compiler."""
 PUBLISHER = "flights"
 """The name under which the pipeline writes."""
-NOTHING_LOST = (
-    "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation of the input"
-)
+NOTHING_LOST = "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation of the input"
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"
@@ -234,7 +232,13 @@ def read_speed(context: click.Context | None, parameter: click.Parameter | None,
 @click.option(
     "--seconds", type=click.FloatRange(min=1), help="End by itself after so long, start-up included."
 )
-@click.option("--airport", type=click.Choice(AIRPORTS), default="JFK", show_default=True, help="Whose board.")
+@click.option(
+    "--airport",
+    type=click.Choice(AIRPORTS),
+    default="JFK",
+    show_default=True,
+    help="Whose board in the terminal.",
+)
 @click.option(
     "--speed",
     callback=read_speed,

@@ -1,4 +1,4 @@
-"""The demo's landing page: its files, the stream of numbers that it shows, and its buttons, which kill parts of the system.
+"""The demo's landing page: its files, its stream of numbers, and its buttons, which kill parts of the system.
 
 It listens on loopback only. The link that the demo prints has a token, which opens the page once: it becomes a cookie
 that no other site can send. A button also needs the page's own origin.
@@ -35,7 +35,7 @@ GOODBYE_S_MAX = 2.0
 
 
 class Outcome(NamedTuple):
-    """How the demo ended: a sentence, whether nothing was lost (None: it was not checked), and its numbers by name."""
+    """How the demo ended: a sentence, whether nothing was lost (None: not checked), and its numbers by name."""
 
     verdict: str
     is_lossless: bool | None
@@ -129,7 +129,7 @@ class LandingPage:
         return HTMLResponse(text, headers={"Content-Security-Policy": policy, "Cache-Control": "no-store"})
 
     async def _answer_states(self, request: Request) -> Response:
-        """Answer with server-sent events: the state of the moment, again and again, and the outcome as the last one."""
+        """Answer with server-sent events: the state, again and again, and the outcome as the last one."""
         if not self._is_known(request):
             return JSONResponse({"message": "expected the page's cookie"}, 403)
         headers = {"Cache-Control": "no-store"}

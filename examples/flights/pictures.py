@@ -62,7 +62,9 @@ def main() -> None:
 
 def _animation(page: Page, directory: Path) -> None:
     """Write the landing page as the materializer is killed, until nothing was lost."""
-    _wait(page, f"document.querySelectorAll('#board tr[data-status$=late]:not(.leaves)').length >= {FULL_ROWS}")
+    _wait(
+        page, f"document.querySelectorAll('#board tr[data-status$=late]:not(.leaves)').length >= {FULL_ROWS}"
+    )
     before = _frames(page, directory / "before", lambda count: count * FRAME_S >= BEFORE_S)
     page.get_by_role("button", name="Kill the materializer").click()
     verdict = page.locator("#events .ok")

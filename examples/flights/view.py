@@ -14,8 +14,9 @@ from sowline import Message
 class View:
     """What a subscriber of everything holds: the body of every record, by SOW key.
 
-    `latencies_ms` has, for each change, the time from its command's append to the log to its arrival here. `came_s` is
-    when the last change came, `written_s` when the newest command was written whose change came (seconds since 1970).
+    `latencies_ms` has, for each change, the time from its command's append to the log to its arrival here. `came_s`
+    is when the last change came, `written_s` when the newest command was written whose change came, both in seconds
+    since 1970.
     """
 
     def __init__(self) -> None:

@@ -62,7 +62,7 @@ def running() -> Iterator[Demo]:
 
 
 def test_a_service_is_killed_and_nothing_is_lost(running: Demo) -> None:
-    """The page says what is dead and since when, how long that was, and how the demo ends; a visitor's write is no loss."""
+    """The page says what is dead, how long it was, and how the demo ends; a visitor's write is no loss."""
     with browser() as chromium, chromium.new_context() as context:
         page = context.new_page()
         errors: list[str] = []
@@ -111,7 +111,9 @@ def _kill_and_recover(page: Page) -> None:
     expect(page.locator("#latencies .outage")).to_have_count(1)
     expect(page.locator("[data-part]:enabled")).to_have_count(0)
     expect(page.locator("#events .ok")).to_contain_text(
-        re.compile(r"Materializer killed.*Back after \d+\.\d s\. [\d,]+ records compared: nothing was lost\."),
+        re.compile(
+            r"Materializer killed.*Back after \d+\.\d s\. [\d,]+ records compared: nothing was lost\."
+        ),
         timeout=SECONDS_MAX * 1000,
     )
     expect(page.locator("#chip")).to_have_text("Live")

@@ -25,9 +25,11 @@ class Broker:
         self._loop = asyncio.get_running_loop()
 
     def kill(self) -> None:
+        """Note it."""
         self.calls.append("kill")
 
     def start(self) -> None:
+        """Wait until it may run again."""
         asyncio.run_coroutine_threadsafe(self.may_start.wait(), self._loop).result()
         self.calls.append("start")
 
@@ -41,6 +43,7 @@ class Watched:
         self._problems = list(problems)
 
     async def compared(self) -> list[str]:
+        """Return what is wrong."""
         return self._problems
 
 
@@ -48,6 +51,7 @@ class Stalled(Watched):
     """A run that gives up waiting."""
 
     async def compared(self) -> list[str]:
+        """Fail."""
         raise DemoError("nothing moved for 90 s")
 
 
@@ -94,7 +98,10 @@ async def test_what_is_wrong_is_said(run: Watched, verdict: str) -> None:
 async def test_a_change_that_was_on_its_way_shows_nothing() -> None:
     """Only the change of a command that was written after the kill shows that the part is back."""
     run, program = Watched(), "import time; print(flush=True); time.sleep(600)  # sowline_materializer"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as victim, ExitStack() as stack:
+    with (
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as victim,
+        ExitStack() as stack,
+    ):
         stack.callback(victim.kill)
         assert victim.stdout is not None
         victim.stdout.readline()
