@@ -10,7 +10,8 @@ LINE, LABEL = 20, 17
 """The heights of a title and of a label, which stands above its bar: a long one has room there."""
 STYLE = """
 text { font: 13px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #5c6773 }
-.title { font-weight: 600; font-size: 14px } .value { font-weight: 600 } .ours { fill: #2f7fd1 } .other { fill: #a9b4bf }
+.title { font-weight: 600; font-size: 14px } .value { font-weight: 600 }
+.ours { fill: #2f7fd1 } .other { fill: #a9b4bf }
 text.ours { font-weight: 600 }
 @media (prefers-color-scheme: dark) { text { fill: #9dabba } .ours { fill: #6bb2ff } .other { fill: #566372 } }
 """

@@ -37,7 +37,10 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options with which Java starts sooner: a demo lasts for minutes, and needs no second compiler."""
 PUBLISHER = "flights"
 """The name under which the pipeline writes."""
-NOTHING_LOST = "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation of the input"
+NOTHING_LOST = (
+    "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation"
+    " of the input"
+)
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"

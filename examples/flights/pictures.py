@@ -18,7 +18,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SIZE = {"width": 1120, "height": 640}
+SIZE = {"width": 1120, "height": 760}
 FRAME_S = 0.4
 SHOWN_S = 10.0
 """How long the animation lasts: what happens between the kill and the verdict is shown faster than it was."""
@@ -67,6 +67,7 @@ def _animation(page: Page, directory: Path) -> None:
     )
     before = _frames(page, directory / "before", lambda count: count * FRAME_S >= BEFORE_S)
     page.get_by_role("button", name="Kill the materializer").click()
+    page.mouse.move(0, 0)
     verdict = page.locator("#events .ok")
     during = _frames(page, directory / "during", lambda count: verdict.count() > 0)
     page.screenshot(path=directory / "verdict.png")

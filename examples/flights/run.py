@@ -152,8 +152,10 @@ class Run:
     def state(self) -> dict[str, Any]:
         """Return the numbers of the moment, for the landing page."""
         newest = self._view.latencies_ms[-LATENCIES:]
+        seen = min(self._feed.fed, self._view.changes)
         return {
-            "moment": self._feed.clock,
+            # A fact makes a change: this is how far the data are, and the feed is ahead of them in an outage.
+            "moment": self._feed.facts[max(0, seen - 1)].moment,
             "facts": self._feed.fed,
             "changes": self._view.changes,
             "came_s": self._view.came_s,

@@ -54,6 +54,7 @@ def running() -> Iterator[Demo]:
     with demo("--no-browser") as (process, mark):
         yield Demo(process)
         assert process.stdout is not None
+        process.send_signal(signal.SIGINT)  # a second one changes nothing
         output = process.stdout.read()
         assert process.wait() == 130, output  # as docs/demo.md says
         wait_until_none(mark)
@@ -161,7 +162,7 @@ def board() -> Iterator[Page]:
                   const { Board } = await import("/board.js");
                   const board = new Board(document.querySelector("tbody"));
                   window.show = (...numbers) => board.show(numbers.map((flight) => (
-                    { key: String(flight), record: { carrier: "UA", flight, status: "late" } })));
+                    { key: String(flight), record: { carrier: "UA", flight, status: "late" } })), 0);
                 }"""
             )
             yield page

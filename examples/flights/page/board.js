@@ -6,8 +6,14 @@ export const LEAVE_MS = 700;
 
 /** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
 const STATUS = { scheduled: "scheduled", late: "at gate", "departed late": "in flight" };
-/** A flight is late from so many minutes on; its delay is known when it departs. */
+/** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
+
+/** How many minutes a flight at the gate has waited so far; its delay is known when it departs. */
+function waited({ time_hour: hour, sched_dep_time: due }, moment) {
+  const minutes = Math.floor((moment - Date.parse(hour) / 1000) / 60) - (due % 100);
+  return Number.isFinite(minutes) ? Math.max(LATE_MIN, minutes) : LATE_MIN;
+}
 
 export class Board {
   #body;
@@ -21,15 +27,15 @@ export class Board {
     this.#airports = airports;
   }
 
-  /** Show these records, of keys and records, in this order; a row that has its place is not touched. */
-  show(entries, today) {
+  /** Show these keys and records in this order, as of a simulated moment (seconds since 1970); a row that has its place is not moved. */
+  show(entries, moment) {
     const wanted = new Map(entries.map(({ key, record }) => [key, record]));
     for (const [key, kept] of this.#rows) if (!wanted.has(key)) this.#leave(key, kept);
     let place = this.#body.firstElementChild;
     for (const [key, record] of wanted) {
       const kept = this.#rows.get(key) ?? this.#enter(key);
       this.#stay(kept);
-      this.#fill(kept.row, record, today);
+      this.#fill(kept.row, record, moment);
       while (place !== null && place !== kept.row && place.classList.contains("leaves")) place = place.nextElementSibling;
       if (place === kept.row) place = place.nextElementSibling;
       else this.#body.insertBefore(kept.row, place);
@@ -64,17 +70,17 @@ export class Board {
     kept.row.classList.remove("leaves");
   }
 
-  #fill(row, record, today) {
+  #fill(row, record, moment) {
     const [due, flight, route, status, delay] = row.children;
     const { carrier, origin, dest, time_hour: hour, dep_delay: late } = record;
     const date = hour ? day(new Date(hour)) : "";
-    write(due, face(record.sched_dep_time), date === today ? "" : date);
+    write(due, face(record.sched_dep_time), date === day(moment * 1000) ? "" : date);
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");
     write(route, `${origin ?? "???"} → ${dest ?? "???"}`, this.#airports(dest) ?? "");
     write(status, STATUS[record.status] ?? record.status);
     const isScheduled = record.status === "scheduled";
-    write(delay, isScheduled ? "" : late === undefined ? `${LATE_MIN}+` : `+${late}`);
-    delay.style.setProperty("--delay", isScheduled ? "transparent" : delayFill(late ?? LATE_MIN));
+    write(delay, isScheduled ? "" : late === undefined ? `${waited(record, moment)}+` : `+${late}`);
+    delay.style.setProperty("--delay", isScheduled ? "transparent" : delayFill(late ?? waited(record, moment)));
     row.dataset.status = record.status;
   }
 }

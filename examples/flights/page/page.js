@@ -5,7 +5,7 @@ import { drawCarriers, drawHeat } from "./charts.js";
 import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Outages } from "./outage.js";
-import { count, day, seconds, simulated, wall } from "./text.js";
+import { count, seconds, simulated, wall } from "./text.js";
 
 const ROWS = 14;
 const TICK_MS = 100;
@@ -36,7 +36,7 @@ let ended;
 function drawBoard() {
   if (state === undefined) return;
   const rows = departures.snapshot();
-  board.show(rows.slice(0, ROWS), day(state.moment * 1000));
+  board.show(rows.slice(0, ROWS), state.moment);
   const late = rows.filter(({ record }) => record.status !== "scheduled").length;
   write(get("counts"), `${late} late, ${rows.length - late} scheduled`);
   get("empty").hidden = rows.length > 0;
@@ -48,6 +48,8 @@ const FIGURES = {
   down: "since the last change",
   checking: "the feed waits until everything is compared",
   live: "from Kafka’s log to a subscriber, median of the newest changes",
+  ended: "last measured, from Kafka’s log to a subscriber",
+  lost: "last measured, from Kafka’s log to a subscriber",
 };
 
 /** What the page says of the moment; `own` is a phase that is the page's, not an outage's. */

@@ -14,8 +14,8 @@ export const CARRIERS = {
 
 export const count = (number) => NUMBER.format(number);
 
-/** The simulated moment that the feed has reached: the date and the time in New York. */
-export const simulated = (seconds) => `Feed at ${CLOCK.format(seconds * 1000)}, New York time`;
+/** A simulated moment: the date and the time in New York. */
+export const simulated = (seconds) => `${CLOCK.format(seconds * 1000)} in New York`;
 
 /** The date of a simulated moment in New York. */
 export const day = (moment) => DAY.format(moment);
