@@ -1,6 +1,6 @@
 // How the page writes numbers, moments and names.
 const ZONE = { timeZone: "America/New_York" };
-const DAY = new Intl.DateTimeFormat("en-GB", { ...ZONE, weekday: "short", day: "numeric", month: "short" });
+const DAY = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "short" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { ...ZONE, weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
 const WALL = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const NUMBER = new Intl.NumberFormat("en");
