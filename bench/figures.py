@@ -5,9 +5,23 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 CHART = DOCS / "pictures" / "figures.svg"
-BAR, GAP, LEFT, WIDTH = 20, 8, 250, 640
-OURS = "#2f7fd1"
-OTHERS = "#8a97a5"
+BAR, GAP, WIDTH, VALUE = 18, 10, 720, 44
+LINE, LABEL = 20, 17
+"""The heights of a title and of a label, which stands above its bar: a long one has room there."""
+STYLE = """
+text { font: 13px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #5c6773 }
+.title { font-weight: 600; font-size: 14px } .value { font-weight: 600 }
+.ours { fill: #2f7fd1 } .other { fill: #a9b4bf }
+text.ours { font-weight: 600 }
+@media (prefers-color-scheme: dark) { text { fill: #9dabba } .ours { fill: #6bb2ff } .other { fill: #566372 } }
+"""
+OURS = {
+    "materializer, one process": "Sowline",
+    "materializer, one process, with publishers' numbers": "Sowline, with publishers' numbers",
+    "publish to subscriber over WebSocket": "Sowline, to a subscriber over WebSocket",
+}
+"""Our rows of the tables, and what the chart calls them."""
+OTHERS = {"bare relay: two hops of Kafka, no state": "two bare hops through Kafka, which keep no state"}
 
 
 def rows_of(page: str, name: str) -> list[list[str]]:
@@ -29,24 +43,24 @@ def chart(page: str) -> str:
         ("CPU to merge a record, µs (less is better)", merging),
         ("Publish to receipt, median ms (less is better)", relay),
     ):
-        parts.append(f'<text x="0" y="{y + 16}" class="title">{title}</text>')
-        y += 30
+        parts.append(f'<text x="0" y="{y + 14}" class="title">{title}</text>')
+        y += LINE + GAP
         most = max(bars.values())
         for name, value in bars.items():
-            width = (WIDTH - LEFT - 50) * value / most
-            color = OURS if "materializer" in name or "subscriber" in name else OTHERS
+            width = (WIDTH - VALUE) * value / most
+            kind, label = ("ours", OURS[name]) if name in OURS else ("other", OTHERS.get(name, name))
+            of_label = ' class="ours"' if kind == "ours" else ""
             parts += [
-                f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{name.partition(":")[0]}</text>',
-                f'<rect x="{LEFT}" y="{y}" width="{width:.0f}" height="{BAR}" rx="3" fill="{color}"/>',
-                f'<text x="{LEFT + width + 6:.0f}" y="{y + 15}">{value:g}</text>',
+                f'<text x="0" y="{y + 12}"{of_label}>{label}</text>',
+                f'<rect x="0" y="{y + LABEL}" width="{width:.0f}" height="{BAR}" rx="3" class="{kind}"/>',
+                f'<text x="{width + 6:.0f}" y="{y + LABEL + 14}" class="value">{value:.1f}</text>',
             ]
-            y += BAR + GAP
-        y += 14
-    style = "text { font: 13px sans-serif; fill: #6b7785 } .title { font-weight: bold }"
+            y += LABEL + BAR + GAP
+        y += LINE
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" role="img">\n'
-        f"<title>Sowline beside others in the same run</title>\n<style>{style}</style>\n{body}\n</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y - LINE}" role="img">\n'
+        f"<title>Sowline beside others in the same run</title>\n<style>{STYLE}</style>\n{body}\n</svg>\n"
     )
 
 

@@ -21,7 +21,7 @@ from examples.flights.counter import ChangeCounter
 from examples.flights.data import Airport, Fact, feed_of, flights_csv, read_airports, read_flights
 from examples.flights.disturb import Disturbances
 from examples.flights.feed import Feed, SliceWriter
-from examples.flights.landing import LandingPage
+from examples.flights.landing import LandingPage, Outcome
 from examples.flights.processes import Child, DemoError, child
 from examples.flights.run import TOPIC, Run
 from sowline import Publisher, SowlineError
@@ -37,6 +37,10 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options with which Java starts sooner: a demo lasts for minutes, and needs no second compiler."""
 PUBLISHER = "flights"
 """The name under which the pipeline writes."""
+NOTHING_LOST = (
+    "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation"
+    " of the input"
+)
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"
@@ -57,23 +61,26 @@ async def run_demo(options: Options, console: Console) -> int:
     until = None if options.seconds is None else time.monotonic() + options.seconds
     try:
         async with AsyncExitStack() as stack:
-            run, children = await _start(options, console, stack)
-            problems = await _watched(run, children, until, console)
+            run, children, page = await _start(options, console, stack)
+            try:
+                problems = await _watched(run, children, until, console)
+            except asyncio.CancelledError:
+                page.finish(Outcome("interrupted: the run was not checked", None, run.summary().rows()))
+                raise
+            page.finish(Outcome("; ".join(problems) or NOTHING_LOST, not problems, run.summary().rows()))
     except (DemoError, SowlineError) as error:
         problems = [str(error)]
     for problem in problems:
         console.print(problem, highlight=False, markup=False, soft_wrap=True)
     if not problems:
-        sentence = (
-            "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation"
-            " of the input"
-        )
-        console.print(sentence, soft_wrap=True)
+        console.print(NOTHING_LOST, soft_wrap=True)
     return EXIT_LOST if problems else 0
 
 
-async def _start(options: Options, console: Console, stack: AsyncExitStack) -> tuple[Run, list[Child]]:
-    """Start everything, and return what is to be run and the processes that it needs."""
+async def _start(
+    options: Options, console: Console, stack: AsyncExitStack
+) -> tuple[Run, list[Child], LandingPage]:
+    """Start everything, and return what is to be run, the processes that it needs, and the page that shows it."""
     archive, airports = flights_csv(), read_airports()
     find_java()
     directory = stack.enter_context(_directory(options.data_dir))
@@ -90,7 +97,7 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     await asyncio.to_thread(_start_kafka, kafka, airports)
     # Both at once: Spark's start takes longest, and needs no more than the topics.
     step("starting the materializer, the query service, the views, and Spark …")
-    page = LandingPage(options.airport)
+    page = LandingPage()
     command = _up(directory, kafka.bootstrap, page.origin)
     system = await stack.enter_async_context(child("sowline up", command, directory / "sowline.log"))
     feed = Feed(await loading, SliceWriter(directory / "feed"), options.speed)
@@ -119,7 +126,7 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     console.print(f"to watch it in a browser: {page.link}", soft_wrap=True)
     if options.opens_browser and _has_browser():
         webbrowser.open(page.link)
-    return run, [system, pipeline]
+    return run, [system, pipeline], page
 
 
 def _start_kafka(kafka: LocalKafka, airports: Sequence[Airport]) -> None:
@@ -228,7 +235,13 @@ def read_speed(context: click.Context | None, parameter: click.Parameter | None,
 @click.option(
     "--seconds", type=click.FloatRange(min=1), help="End by itself after so long, start-up included."
 )
-@click.option("--airport", type=click.Choice(AIRPORTS), default="JFK", show_default=True, help="Whose board.")
+@click.option(
+    "--airport",
+    type=click.Choice(AIRPORTS),
+    default="JFK",
+    show_default=True,
+    help="Whose board in the terminal.",
+)
 @click.option(
     "--speed",
     callback=read_speed,

@@ -7,23 +7,32 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+from examples.flights.processes import DemoError
 from examples.flights.run import Run
 from sowline.runtime.local_kafka import LocalKafka
 
 BACK_S_MAX = 60.0
 LOOK_S = 0.02
+KAFKA = "kafka"
+PROGRAMS = {"materializer": "materializer", "query-service": "query_service"}
+"""The services that can be killed, which `sowline up` then starts again, and what their commands contain."""
+PARTS = (*PROGRAMS, KAFKA)
 
 
 @dataclass(slots=True)
 class Event:
-    """Something that was done to the system, and what came of it."""
+    """A part of the system that was killed, and what came of it."""
 
-    what: str
+    part: str
+    pressed_s: float
+    """When the visitor asked for it (seconds since 1970)."""
     back_s: float | None = None
-    """After how many seconds changes came through again; None until they did."""
+    """How many seconds after that changes came through again; None until they did."""
     verdict: str = ""
     """The result of the comparison afterwards; empty until it was made."""
     is_lossless: bool | None = None
+    records: int | None = None
+    """How many records were compared."""
 
 
 class Disturbances:
@@ -33,47 +42,53 @@ class Disturbances:
         self._run = run
         self._system = system
         self._kafka = kafka
-        self._turn = asyncio.Lock()
         self.events: list[Event] = []
 
-    async def kill_materializer(self) -> None:
-        """Kill the materializer; `sowline up` starts it again."""
-        await self._disturb("killed the materializer", "materializer")
+    @property
+    def is_busy(self) -> bool:
+        """Whether the newest event has no verdict yet."""
+        return bool(self.events) and self.events[-1].is_lossless is None
 
-    async def kill_query_service(self) -> None:
-        """Kill the query service; `sowline up` starts it again, and the subscribers come back."""
-        await self._disturb("killed the query service", "query_service")
-
-    async def restart_kafka(self) -> None:
-        """Kill the broker, and start it again."""
-        await self._disturb("killed Kafka, and started it again", None)
-
-    async def _disturb(self, what: str, program: str | None) -> None:
-        async with self._turn:
-            event = Event(what)
-            self.events.append(event)
-            before = self._run.changes_received
-            if program is None:
-                await asyncio.to_thread(self._restart_broker)
-            else:
-                _kill(self._system, program)
-            began = time.monotonic()
-            while self._run.changes_received == before and time.monotonic() - began < BACK_S_MAX:
-                await asyncio.sleep(LOOK_S)
+    async def disturb(self, part: str) -> None:
+        """Kill a part; once changes come through again, compare everything."""
+        assert not self.is_busy, "one at a time"
+        event = Event(part, time.time())
+        self.events.append(event)
+        began = time.monotonic()
+        try:
+            await self._wait_back(await self._kill(part))
             event.back_s = time.monotonic() - began
             problems = await self._run.compared()
-            event.is_lossless = not problems
-            event.verdict = "; ".join(problems) or "nothing was lost"
+            event.records = self._run.sow_size
+        except DemoError as error:
+            problems = [str(error)]
+        event.verdict = "; ".join(problems) or "nothing was lost"
+        event.is_lossless = not problems
 
-    def _restart_broker(self) -> None:
-        self._kafka.kill()
-        self._kafka.start()
+    async def _kill(self, part: str) -> float:
+        """Kill a part, and return when it was dead; Kafka, which nobody else starts again, runs again by then."""
+        if part == KAFKA:
+            await asyncio.to_thread(self._kafka.kill)
+            killed_s = time.time()
+            await asyncio.to_thread(self._kafka.start)
+            return killed_s
+        await asyncio.to_thread(_kill_program, self._system, PROGRAMS[part])
+        return time.time()
+
+    async def _wait_back(self, killed_s: float) -> None:
+        """Wait for the change of a command that was written since: one on its way at the kill shows nothing."""
+        try:
+            async with asyncio.timeout(BACK_S_MAX):
+                while self._run.written_s <= killed_s:
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise DemoError(f"no change came through for {BACK_S_MAX:.0f} s") from None
 
 
-def _kill(ancestor: int, program: str) -> None:
+def _kill_program(ancestor: int, program: str) -> None:
     """Kill the descendants of a process that run a module, as `kill -9` does."""
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     )
     rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
     parents = {int(pid): int(parent) for pid, parent, *_ in rows}

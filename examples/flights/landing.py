@@ -1,4 +1,4 @@
-"""The demo's landing page: its files, the numbers that it shows, and its buttons, which kill parts of the system.
+"""The demo's landing page: its files, its stream of numbers, and its buttons, which kill parts of the system.
 
 It listens on loopback only. The link that the demo prints has a token, which opens the page once: it becomes a cookie
 that no other site can send. A button also needs the page's own origin.
@@ -6,39 +6,55 @@ that no other site can send. A button also needs the page's own origin.
 
 import asyncio
 import contextlib
+import json
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from examples.flights.disturb import Disturbances
+from examples.flights.disturb import PARTS, Disturbances
 from examples.flights.run import Run
 from sowline.runtime.ports import HOST, free_port
 
 PAGE = Path(__file__).with_name("page")
 CONSOLE = Path(__file__).parents[2] / "sowline" / "serving" / "console"
 COOKIE = "sowline-demo"
+STATE_S = 0.25
+"""Seconds between two states of a stream."""
+GOODBYE_S_MAX = 2.0
+"""How long the end of the demo waits for the streams to say so."""
+
+
+class Outcome(NamedTuple):
+    """How the demo ended: a sentence, whether nothing was lost (None: not checked), and its numbers by name."""
+
+    verdict: str
+    is_lossless: bool | None
+    summary: Sequence[tuple[str, str]]
 
 
 class LandingPage:
-    """The page of one airport, and its server. Its origin is known before it is served."""
+    """The page and its server. Its origin is known before it is served."""
 
-    def __init__(self, airport: str) -> None:
+    def __init__(self) -> None:
         self._service = ""
-        self._airport = airport
         self._run: Run | None = None
         self._disturbances: Disturbances | None = None
         self._port = free_port()
         self._token: str | None = secrets.token_urlsafe(16)
         self._cookie = secrets.token_urlsafe(32)
+        self._outcome: Outcome | None = None
+        self._end = asyncio.Event()
+        self._streams = 0
 
     @property
     def origin(self) -> str:
@@ -49,6 +65,11 @@ class LandingPage:
     def link(self) -> str:
         """The address that opens the page, once."""
         return f"{self.origin}/?token={self._token}"
+
+    def finish(self, outcome: Outcome) -> None:
+        """Say how the demo ended, as the last event of every stream."""
+        self._outcome = outcome
+        self._end.set()
 
     @asynccontextmanager
     async def served(self, url: str, run: Run, disturbances: Disturbances) -> AsyncIterator[None]:
@@ -64,6 +85,11 @@ class LandingPage:
                 await asyncio.sleep(0.01)
             yield
         finally:
+            self._end.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_S_MAX):
+                    while self._streams:
+                        await asyncio.sleep(0.01)
             server.should_exit = True
             server.force_exit = True
             await serving
@@ -74,8 +100,8 @@ class LandingPage:
         return Starlette(
             routes=[
                 Route("/", self._page),
-                Route("/state", self._answer_state),
-                Route("/do/{what}", self._disturb, methods=["POST"]),
+                Route("/states", self._answer_states),
+                Route("/do/{part}", self._disturb, methods=["POST"]),
                 # The page uses the console's copy of the TypeScript client.
                 Mount("/console", StaticFiles(directory=CONSOLE)),
                 Mount("/page", StaticFiles(directory=PAGE)),
@@ -93,7 +119,7 @@ class LandingPage:
         if not self._is_known(request):
             return HTMLResponse("<p>Open the link that the demo has printed; it works once.</p>", 403)
         text = (PAGE / "index.html").read_text(encoding="utf-8")
-        for name, value in (("SERVICE", self._service), ("AIRPORT", self._airport), ("OWN", self.origin)):
+        for name, value in (("SERVICE", self._service), ("OWN", self.origin)):
             text = text.replace(f"@{name}@", value)
         socket = self._service.replace("http", "ws")
         policy = (
@@ -102,29 +128,47 @@ class LandingPage:
         )
         return HTMLResponse(text, headers={"Content-Security-Policy": policy, "Cache-Control": "no-store"})
 
-    async def _answer_state(self, request: Request) -> Response:
+    async def _answer_states(self, request: Request) -> Response:
+        """Answer with server-sent events: the state, again and again, and the outcome as the last one."""
         if not self._is_known(request):
             return JSONResponse({"message": "expected the page's cookie"}, 403)
+        headers = {"Cache-Control": "no-store"}
+        return StreamingResponse(self._states(), media_type="text/event-stream", headers=headers)
+
+    async def _states(self) -> AsyncIterator[str]:
+        self._streams += 1
+        try:
+            while not self._end.is_set():
+                yield _event("state", self._state())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._end.wait(), STATE_S)
+            yield _event("state", self._state())
+            if self._outcome is not None:
+                yield _event("end", self._outcome._asdict())
+        finally:
+            self._streams -= 1
+
+    def _state(self) -> dict[str, Any]:
         assert self._run is not None, "it is served"
         assert self._disturbances is not None, "it is served"
-        events = [asdict(event) for event in self._disturbances.events]
-        return JSONResponse(self._run.state() | {"events": events})
+        return self._run.state() | {"events": [asdict(event) for event in self._disturbances.events]}
 
     async def _disturb(self, request: Request) -> Response:
-        """Kill or restart a part of the system; answer once that is done."""
+        """Kill or restart a part of the system; answer once that is done and checked."""
         if not self._is_known(request) or request.headers.get("origin") != self.origin:
             return JSONResponse({"message": "expected the page's cookie and origin"}, 403)
         assert self._disturbances is not None, "it is served"
-        buttons = {
-            "materializer": self._disturbances.kill_materializer,
-            "query-service": self._disturbances.kill_query_service,
-            "kafka": self._disturbances.restart_kafka,
-        }
-        what = request.path_params["what"]
-        if what not in buttons:
-            return JSONResponse({"message": f"expected one of {', '.join(buttons)}"}, 404)
-        await buttons[what]()
+        part = request.path_params["part"]
+        if part not in PARTS:
+            return JSONResponse({"message": f"expected one of {', '.join(PARTS)}"}, 404)
+        if self._disturbances.is_busy:
+            return JSONResponse({"message": "expected to wait for the check of what was killed before"}, 409)
+        await self._disturbances.disturb(part)
         return JSONResponse({})
 
     def _is_known(self, request: Request) -> bool:
         return secrets.compare_digest(request.cookies.get(COOKIE, "").encode(), self._cookie.encode())
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

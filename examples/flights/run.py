@@ -140,22 +140,26 @@ class Run:
             self._is_held = False
 
     @property
-    def changes_received(self) -> int:
-        """Changes that the subscriber of everything has received."""
-        return self._view.changes
+    def written_s(self) -> float:
+        """When the newest command was written whose change the subscriber of everything has (seconds since 1970)."""
+        return self._view.written_s
+
+    @property
+    def sow_size(self) -> int | None:
+        """How many records the last comparison found in the SOW; None before it."""
+        return self._sow_size
 
     def state(self) -> dict[str, Any]:
         """Return the numbers of the moment, for the landing page."""
         newest = self._view.latencies_ms[-LATENCIES:]
+        seen = min(self._feed.fed, self._view.changes)
         return {
-            "clock": self._clock(),
+            # A fact makes a change: this is how far the data are, and the feed is ahead of them in an outage.
+            "moment": self._feed.facts[max(0, seen - 1)].moment,
             "facts": self._feed.fed,
-            "commands": self._counter.commands,
             "changes": self._view.changes,
-            "dead": self._counter.dead,
-            "late": len(self._board.flights),
+            "came_s": self._view.came_s,
             "latency_ms": percentile(newest, 0.5),
-            "latency_p99_ms": percentile(newest, 0.99),
             "by_visitors": self._counter.by_visitors,
             "visited": len(self._counter.visited),
         }

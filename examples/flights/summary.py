@@ -23,9 +23,9 @@ class Summary(NamedTuple):
     groups: Mapping[str, int | None] = MappingProxyType({})
     """By view, how many records a query of it returns."""
 
-    def lines(self) -> list[str]:
-        """Return the numbers as an aligned table."""
-        rows = [
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the name of each number, and the number as text."""
+        return [
             ("facts fed", _count(self.facts)),
             ("records in", _count(self.records_in)),
             ("  of them deltas", _count(self.deltas)),
@@ -39,7 +39,10 @@ class Summary(NamedTuple):
             ("end to end p50", _time(percentile(self.latencies_ms, 0.5))),
             ("end to end p99", _time(percentile(self.latencies_ms, 0.99))),
         ]
-        return [f"{name:<24}{value:>12}" for name, value in rows]
+
+    def lines(self) -> list[str]:
+        """Return the numbers as an aligned table."""
+        return [f"{name:<24}{value:>12}" for name, value in self.rows()]
 
 
 def _count(number: int | None) -> str:

@@ -14,7 +14,9 @@ from sowline import Message
 class View:
     """What a subscriber of everything holds: the body of every record, by SOW key.
 
-    `latencies_ms` has, for each change, the time from its command's append to the log to its arrival here.
+    `latencies_ms` has, for each change, the time from its command's append to the log to its arrival here. `came_s`
+    is when the last change came, `written_s` when the newest command was written whose change came, both in seconds
+    since 1970.
     """
 
     def __init__(self) -> None:
@@ -22,6 +24,8 @@ class View:
         self.changes = 0
         self.oofs = 0
         self.complete = False
+        self.came_s: float | None = None
+        self.written_s = 0.0
         self.latencies_ms = array("d")
 
     def take(self, message: Message, now_s: float) -> None:
@@ -35,8 +39,10 @@ class View:
             self.bodies[key] = message.body
         else:
             self.changes += 1
+            self.came_s = now_s
             if message.timestamp:
                 written_s = datetime.fromisoformat(message.timestamp).timestamp()
+                self.written_s = max(self.written_s, written_s)
                 self.latencies_ms.append((now_s - written_s) * 1000)
             if message.command == "oof":
                 self.oofs += 1

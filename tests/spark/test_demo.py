@@ -1,14 +1,18 @@
 """The main demo, end to end: it loses nothing, and leaves no process behind."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import urllib.request
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,13 +77,33 @@ def numbers(output: str) -> dict[str, int]:
     return {name: int(number.replace(",", "")) for name, number in found}
 
 
+def last_event(link: str) -> tuple[str, dict[str, Any]]:
+    """Open the demo's page and return the last event of its stream of states: the name and the data."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with opener.open(link):
+        pass
+    with opener.open(f"{link.partition('?')[0]}states") as stream:
+        events = stream.read().decode().strip().split("\n\n")
+    name, data = (line.partition(": ")[2] for line in events[-1].split("\n"))
+    return name, json.loads(data)
+
+
 def test_demo() -> None:
-    """The demo ends by itself with a summary, having lost nothing, and no process of it is left."""
-    with demo("--seconds", "60", "--speed", "max") as (process, mark):
-        output, _ = process.communicate()
+    """The demo ends by itself with a summary, having lost nothing, and no process of it is left; its page is told."""
+    with demo("--seconds", "60", "--speed", "max", "--no-browser") as (process, mark):
+        assert process.stdout is not None
+        link = next(line.split()[-1] for line in process.stdout if "in a browser" in line)
+        with ThreadPoolExecutor() as pool:
+            told = pool.submit(last_event, link)
+            output = process.stdout.read()
+        process.wait()
         assert process.returncode == 0, output
         wait_until_none(mark)
     rows = numbers(output)
+    name, outcome = told.result()
+    assert (name, outcome["is_lossless"]) == ("end", True)
+    assert outcome["verdict"].startswith("nothing was lost")
+    assert ["facts fed", f"{rows['facts fed']:,}"] in outcome["summary"]
     assert rows["facts fed"] == rows["records in"] == rows["changes out"] > 1000, output
     assert 0 < rows["of them deltas"] < rows["records in"], output
     assert rows["SOW size"] > 0, output

@@ -1,0 +1,74 @@
+// The treemap of carriers and the heat map of carriers and hours.
+import { area, delayFill, keep } from "./svg.js";
+import { CARRIERS, count, minutes } from "./text.js";
+
+const CHARACTER = 7;
+const LINE = 16;
+
+/** Divide a rectangle among values, each time along its longer side, into two halves of nearly equal sum. */
+function divide(items, x, y, width, height, found = []) {
+  if (items.length === 1) found.push({ ...items[0], x, y, width, height });
+  if (items.length < 2) return found;
+  const total = items.reduce((sum, { value }) => sum + value, 0);
+  let [index, sum] = [1, items[0].value];
+  while (index < items.length - 1 && sum + items[index].value / 2 < total / 2) {
+    sum += items[index].value;
+    index += 1;
+  }
+  const share = sum / total;
+  if (width >= height) {
+    divide(items.slice(0, index), x, y, width * share, height, found);
+    return divide(items.slice(index), x + width * share, y, width * (1 - share), height, found);
+  }
+  divide(items.slice(0, index), x, y, width, height * share, found);
+  return divide(items.slice(index), x, y + height * share, width, height * (1 - share), found);
+}
+
+/** The longest of these texts that has room, if any. */
+const fitting = (width, ...texts) => texts.find((text) => text.length * CHARACTER <= width - 14);
+
+export function drawCarriers(svg, records) {
+  const items = records.map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), value, delay: delay ?? 0 }))
+    .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
+  keep(svg, divide(items, 0, 0, ...area(svg)).flatMap(({ carrier, value, delay, x, y, width, height }) => {
+    const name = CARRIERS[carrier] ?? carrier;
+    const title = `${name}: ${count(value)} flights, on average ${minutes(delay)}`;
+    const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };
+    const label = height > LINE + 4 ? fitting(width, name, carrier) : undefined;
+    const number = height > 2 * LINE + 8 && label ? fitting(width, `${count(value)} flights`, count(value)) : undefined;
+    return [
+      { key: carrier, name: "rect", rx: 3, class: "shade", title, style: `fill: ${delayFill(delay)}`, ...box },
+      ...(label ? [{ key: `${carrier} name`, name: "text", class: "on-shade", text: label, x: x + 8, y: y + 18 }] : []),
+      ...(number ? [{ key: `${carrier} number`, name: "text", class: "on-shade", text: number, x: x + 8, y: y + 18 + LINE }] : []),
+    ];
+  }));
+}
+
+const [HOUR_FIRST, HOURS, TOP] = [5, 19, 22];
+
+export function drawHeat(svg, records) {
+  const cells = records.filter(({ hour, delay }) => hour >= HOUR_FIRST && hour < HOUR_FIRST + HOURS && Number.isFinite(delay));
+  const carriers = [...new Set(cells.map(({ carrier }) => String(carrier)))].sort();
+  const [across, down] = area(svg);
+  const isWide = across > 460;
+  const left = isWide ? 136 : 28;
+  const [width, height] = [(across - left) / HOURS, Math.min(26, (down - TOP) / Math.max(1, carriers.length))];
+  const hours = Array.from({ length: HOURS }, (_, index) => HOUR_FIRST + index).filter((hour) => hour % (width < 22 ? 3 : 1) === 0);
+  keep(svg, [
+    ...(isWide ? [{ key: "hours", name: "text", class: "axis", text: "scheduled hour", x: 0, y: 12 }] : []),
+    ...hours.map((hour) => ({ key: `hour ${hour}`, name: "text", class: "axis", "text-anchor": "middle", text: String(hour), x: left + (hour - HOUR_FIRST + 0.5) * width, y: 12 })),
+    ...carriers.map((carrier, index) => ({ key: carrier, name: "text", class: "axis", text: isWide ? CARRIERS[carrier] ?? carrier : carrier, x: 0, y: TOP + (index + 0.5) * height + 4 })),
+    ...cells.map(({ carrier, hour, flights, delay, worst }) => ({
+      key: `${carrier} ${hour}`,
+      name: "rect",
+      class: "shade",
+      rx: 2,
+      x: left + (hour - HOUR_FIRST) * width,
+      y: TOP + carriers.indexOf(String(carrier)) * height,
+      width: width - 2,
+      height: height - 2,
+      style: `fill: ${delayFill(delay)}`,
+      title: `${CARRIERS[carrier] ?? carrier}, ${hour}:00: ${count(flights)} flights, on average ${minutes(delay)}, at most ${count(worst)} min`,
+    })),
+  ]);
+}

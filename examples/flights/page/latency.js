@@ -1,0 +1,60 @@
+// The latency over the last two minutes, on a logarithmic scale, with each outage in it.
+import { area, keep } from "./svg.js";
+import { seconds } from "./text.js";
+
+const SHOWN_S = 120;
+const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
+const LABEL_WIDTH = 40;
+
+export class LatencyChart {
+  #svg;
+  #samples = [];
+
+  constructor(svg) {
+    this.#svg = svg;
+  }
+
+  /** Note a latency in milliseconds; null while nothing comes through. */
+  add(now, latency) {
+    this.#samples.push([now, latency]);
+    while (this.#samples[0][0] < now - SHOWN_S) this.#samples.shift();
+  }
+
+  /** Draw it; an outage has a beginning and, once it is over, an end, in seconds since 1970. */
+  draw(now, outages) {
+    const [width, height] = area(this.#svg);
+    const most = Math.max(1000, ...this.#samples.map(([, latency]) => latency ?? 0));
+    const ticks = TICKS.slice(0, TICKS.findIndex(([value]) => value >= most) + 1 || TICKS.length);
+    const top = Math.log10(ticks.at(-1)[0]);
+    const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
+    const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
+    keep(this.#svg, [
+      ...ticks.flatMap(([value, text]) => [
+        { key: `line ${text}`, name: "line", class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) },
+        { key: text, name: "text", class: "axis", "text-anchor": "end", text, x: LEFT - 8, y: y(value) + 4 },
+      ]),
+      ...[[0, "now", "end"], [60, "1 min ago", "middle"], [120, "2 min ago", "start"]].map(([ago, text, anchor]) => ({ key: text, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
+      ...outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).flatMap(({ since, until = now }) => {
+        const [from, to] = [x(since), x(until)];
+        const label = { key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle" };
+        return [
+          { key: `outage ${since}`, name: "rect", class: "outage", x: from, width: Math.max(2, to - from), y: TOP, height: height - TOP - BOTTOM },
+          { ...label, x: Math.min(width - RIGHT - LABEL_WIDTH / 2, Math.max(LEFT + LABEL_WIDTH / 2, (from + to) / 2)), y: TOP - 6 },
+        ];
+      }),
+      ...this.#lines().map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
+    ]);
+  }
+
+  /** The samples as lines; an outage ends one. */
+  #lines() {
+    const lines = [];
+    let line = [];
+    for (const sample of this.#samples) {
+      if (sample[1] === null) line = [];
+      else if (line.push(sample) === 1) lines.push(line);
+    }
+    return lines;
+  }
+}

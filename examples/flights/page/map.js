@@ -1,0 +1,94 @@
+// The map of arrivals: the states in the usual composite projection, with Alaska and Hawaii below them, and a dot for each airport.
+import { BORDERS, LAND } from "./states.js";
+import { delayFill, element, keep } from "./svg.js";
+import { count, minutes } from "./text.js";
+
+const RADIANS = Math.PI / 180;
+const SCALE = 1300;
+const [CENTER_X, CENTER_Y] = [487.5, 305];
+const BUSIEST = 4;
+const NEW_YORK = [-73.9, 40.7];
+
+/** Albers' equal-area conic projection between two parallels, about a meridian; `at` is where a point of that meridian and a latitude lies. */
+function conic(meridian, latitude, offset, parallels, scale, at) {
+  const [first, second] = parallels.map((parallel) => Math.sin(parallel * RADIANS));
+  const n = (first + second) / 2;
+  const c = 1 + first * (2 * n - first);
+  const place = (longitude, sine) => {
+    const radius = Math.sqrt(c - 2 * n * sine) / n;
+    const angle = n * longitude * RADIANS;
+    return [radius * Math.sin(angle), radius * Math.cos(angle)];
+  };
+  const [x0, y0] = place(offset, Math.sin(latitude * RADIANS));
+  return (longitude, sine) => {
+    const [x, y] = place(longitude - meridian, sine);
+    return [at[0] + scale * (x - x0), at[1] + scale * (y - y0)];
+  };
+}
+
+const MAINLAND = conic(-96, 38.7, -0.6, [29.5, 45.5], SCALE, [CENTER_X, CENTER_Y]);
+const ALASKA = conic(-154, 58.5, -2, [55, 65], SCALE * 0.35, [CENTER_X - 0.307 * SCALE, CENTER_Y + 0.201 * SCALE]);
+const HAWAII = conic(-157, 19.9, -3, [8, 18], SCALE, [CENTER_X - 0.205 * SCALE, CENTER_Y + 0.212 * SCALE]);
+
+/** Return where a point of the United States is on the map. */
+export function place(longitude, latitude) {
+  const projection = latitude > 50 ? ALASKA : longitude < -140 ? HAWAII : MAINLAND;
+  return projection(longitude, Math.sin(latitude * RADIANS));
+}
+
+const radius = (flights, most) => 4 + 20 * Math.sqrt(flights / most);
+
+/** The largest of 1, 2, 5, 10, … that is not above a number. */
+function round(number) {
+  const power = 10 ** Math.floor(Math.log10(number));
+  return [5, 2, 1].find((factor) => factor * power <= number) * power;
+}
+
+export class ArrivalsMap {
+  #dots = element("g", {});
+  #svg;
+  #sizes;
+  #busiest;
+
+  constructor(svg, sizes, busiest) {
+    [this.#svg, this.#sizes, this.#busiest] = [svg, sizes, busiest];
+    const [x, y] = place(...NEW_YORK);
+    svg.replaceChildren(
+      element("path", { d: LAND, class: "land" }),
+      element("path", { d: BORDERS, class: "borders" }),
+      this.#dots,
+      element("text", { x: x + 16, y: y + 34, class: "place" }, "New York"),
+    );
+  }
+
+  draw(records) {
+    const airports = records.filter(({ flights }) => flights > 0).sort((one, other) => other.flights - one.flights);
+    if (airports.length === 0) return;
+    const most = airports[0].flights;
+    const known = airports.filter(({ lat, lon }) => Number.isFinite(lat) && Number.isFinite(lon));
+    keep(this.#dots, known.map(({ dest, airport, flights, delay, lat, lon }) => {
+      const [cx, cy] = place(lon, lat);
+      const title = `${dest}, ${airport.name}: ${count(flights)} flights, on average ${minutes(delay ?? 0)}`;
+      return { key: dest, name: "circle", class: "shade", cx: cx.toFixed(1), cy: cy.toFixed(1), r: radius(flights, most).toFixed(1), style: `fill: ${delayFill(delay ?? 0)}`, title };
+    }));
+    this.#drawSizes(most);
+    this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay }) => {
+      const item = document.createElement("li");
+      const parts = [airport?.name ?? dest, `${count(flights)} flights`, minutes(delay ?? 0)];
+      item.append(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+      return item;
+    }));
+  }
+
+  /** The legend of the sizes, as large as on the map. */
+  #drawSizes(most) {
+    const unit = this.#svg.clientWidth / this.#svg.viewBox.baseVal.width;
+    const numbers = [...new Set([round(most), round(Math.max(1, most / 10))])];
+    this.#sizes.replaceChildren(...numbers.flatMap((number) => {
+      const r = radius(number, most) * unit;
+      const svg = element("svg", { width: 2 * r + 2, height: 2 * r + 2, "aria-hidden": "true" });
+      svg.append(element("circle", { cx: r + 1, cy: r + 1, r }));
+      return [svg, `${count(number)} flights`];
+    }));
+  }
+}

