@@ -317,7 +317,7 @@ async def test_a_connection_that_is_lost_is_made_again(
 ) -> None:
     """A service that was there restarts: on this machine too, a connected client does not give up.
 
-    Both are logged: whoever follows a subscription sees why it is silent.
+    Both are logged: a user who watches a subscription sees why it is silent.
     """
     service.accept().lose()
     service.refuse(REFUSED)
