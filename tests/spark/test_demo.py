@@ -89,7 +89,7 @@ def last_event(link: str) -> tuple[str, dict[str, Any]]:
 
 
 def test_demo() -> None:
-    """The demo ends by itself with a summary, having lost nothing, and no process of it is left; its page is received."""
+    """The demo ends by itself with a summary, having lost nothing, and no process is left. Its page has the end."""
     with demo("--seconds", "60", "--speed", "max", "--no-browser") as (process, mark):
         assert process.stdout is not None
         link = next(line.split()[-1] for line in process.stdout if "in a browser" in line)
