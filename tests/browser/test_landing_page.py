@@ -187,7 +187,7 @@ def test_a_flight_that_comes_back_stays(board: Page) -> None:
     assert board.locator("tbody tr").count() == 1
 
 
-def test_a_change_moves_no_row_that_has_its_place(board: Page) -> None:
+def test_a_change_moves_no_other_row(board: Page) -> None:
     """A row that is put in again slides in again: if that happened to all of them, the whole board would fade."""
     board.evaluate(
         """() => {

@@ -89,18 +89,18 @@ def last_event(link: str) -> tuple[str, dict[str, Any]]:
 
 
 def test_demo() -> None:
-    """The demo ends by itself with a summary, having lost nothing, and no process of it is left; its page is told."""
+    """The demo ends by itself with a summary, having lost nothing, and no process is left. Its page has the end."""
     with demo("--seconds", "60", "--speed", "max", "--no-browser") as (process, mark):
         assert process.stdout is not None
         link = next(line.split()[-1] for line in process.stdout if "in a browser" in line)
         with ThreadPoolExecutor() as pool:
-            told = pool.submit(last_event, link)
+            received = pool.submit(last_event, link)
             output = process.stdout.read()
         process.wait()
         assert process.returncode == 0, output
         wait_until_none(mark)
     rows = numbers(output)
-    name, outcome = told.result()
+    name, outcome = received.result()
     assert (name, outcome["is_lossless"]) == ("end", True)
     assert outcome["verdict"].startswith("nothing was lost")
     assert ["facts fed", f"{rows['facts fed']:,}"] in outcome["summary"]

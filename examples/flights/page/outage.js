@@ -15,14 +15,12 @@ export class Outages {
   #over = new Map();
   /** The numbers of the events that this page saw begin. */
   #seen = new Set();
-  #isLive = true;
   /** When the page's views lost the connection, where no event explains it. */
   #lost;
 
   /** Take the events and the moment of the last change of a state, and whether the page's views are live. */
   take({ events, came_s: came }, isLive, now) {
     this.#events = events;
-    this.#isLive = isLive;
     events.forEach(({ back_s: back, is_lossless: lossless }, number) => {
       if (this.#over.has(number)) return;
       const isPending = back === null && lossless === null;

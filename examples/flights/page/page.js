@@ -73,7 +73,7 @@ function drawEvents() {
   const lines = outages.lines;
   const list = get("events");
   get("hint").hidden = lines.length > 0;
-  lines.slice(0, 4).forEach(({ kind, when, what, result }, index) => {
+  lines.slice(0, 3).forEach(({ kind, when, what, result }, index) => {
     const text = `${kind}\n${when}\n${what}\n${result}`;
     if (eventsShown[index] === text) return;
     eventsShown[index] = text;

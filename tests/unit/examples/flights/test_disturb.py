@@ -89,7 +89,7 @@ async def test_the_wait_is_measured_from_the_press() -> None:
     [(Watched("the SOW differs"), "the SOW differs"), (Stalled(), "nothing moved for 90 s")],
     ids=["lost", "stalled"],
 )
-async def test_what_is_wrong_is_said(run: Watched, verdict: str) -> None:
+async def test_what_is_wrong_is_reported(run: Watched, verdict: str) -> None:
     """A loss, and a comparison that was not possible."""
     disturbances, _, _ = await disturbed(run)
     assert (disturbances.events[0].verdict, disturbances.events[0].is_lossless) == (verdict, False)

@@ -47,6 +47,7 @@ def test_latency() -> None:
     view.take(Message("sow", sow_key="1", body=body(1), timestamp="1970-01-01T00:00:01.000000Z"), 9)
     view.take(Message("publish", sow_key="1", body=body(1), timestamp="1970-01-01T00:00:01.500000Z"), 1.75)
     assert list(view.latencies_ms) == [250.0]
+    assert (view.came_s, view.written_s) == (1.75, 1.5)
 
 
 def test_equal_views_have_no_differences() -> None:
