@@ -29,6 +29,13 @@ def test_numbers_have_all_digits(console: Console, flights: ServedTopic) -> None
     expect(console.page.locator("aside .json")).to_contain_text('"long": 9007199254740993')
 
 
+def test_a_pivot_counts_in_whole_numbers(console: Console, flights: ServedTopic) -> None:
+    """Records are not counted as 2.00."""
+    console.go(f"grid/{flights.name}", show="pivot", by="/status")
+    for text in ("3", "2", "1"):
+        expect(console.cells(text)).to_have_count(1)
+
+
 def test_a_number_that_no_double_holds_is_filtered_by(console: Console, flights: ServedTopic) -> None:
     """Exactly: its neighbor, which is the same number to a browser, is not shown."""
     flights.write(

@@ -294,7 +294,9 @@ export class Sheet {
 
   #defaultConfig() {
     const formats = { integer: { number_format: DIGITS }, float: { number_format: DIGITS }, datetime: { date_format: { format: "custom", ...TIMES } } };
-    return Object.fromEntries([...this.#columns].filter(([, kind]) => kind in formats).map(([path, kind]) => [path, formats[kind]]));
+    const computed = Object.keys(this.#base.expressions ?? {}).map((name) => [name, formats.float]);
+    const fields = [...this.#columns].filter(([, kind]) => kind in formats).map(([path, kind]) => [path, formats[kind]]);
+    return Object.fromEntries([...computed, ...fields]);
   }
 
   // The order of the grid: that which the service keeps for a page, or else the newest first.
