@@ -20,7 +20,7 @@ const left = new WeakMap();
 // The viewers that have had a table.
 const filled = new WeakSet();
 
-// Loads the engine and the viewer once. They are large, and other views don't need them.
+// Loads the engine and the viewer once. They are large: a view that is read first of all does not wait for them.
 export function loadEngine() {
   engine ??= begin();
   return engine;

@@ -4,6 +4,7 @@ import { Origin } from "./origin.js";
 import { askJson, service } from "./service.js";
 import { bytes, count, plural, rate, span } from "./text.js";
 import { writeRoute } from "./route.js";
+import { loadEngine } from "./sheet.js";
 
 const EVERY_MS = 1000;
 const SECONDS_SHOWN = 60;
@@ -115,6 +116,13 @@ function Row({ topic, rates = [] }) {
 }
 
 export function Topics() {
+  // Most who come here open a topic next: then its rows need not wait for the engine.
+  useEffect(() => {
+    const begin = () => void loadEngine().catch(() => {}); // the grid reports a failure
+    if (!globalThis.requestIdleCallback) return undefined;
+    const waiting = requestIdleCallback(begin);
+    return () => cancelIdleCallback(waiting);
+  }, []);
   const [answer, error] = usePolled("topics", EVERY_MS);
   const rates = useRates(answer);
   const topics = answer?.body.topics ?? [];
