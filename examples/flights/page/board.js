@@ -2,7 +2,9 @@
 import { delayFill } from "./svg.js";
 import { CARRIERS, day, face } from "./text.js";
 
-export const LEAVE_MS = 700;
+const LEAVE_MS = 500;
+/** So many rows fade at most: where a burst of changes takes more away, those that stay are to be seen. */
+const LEAVING_MAX = 2;
 
 /** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
 const STATUS = { scheduled: "scheduled", late: "at gate", "departed late": "in flight" };
@@ -55,11 +57,16 @@ export class Board {
 
   #leave(key, kept) {
     if (kept.timer !== undefined) return;
-    kept.row.classList.add("leaves");
-    kept.timer = setTimeout(() => {
+    const remove = () => {
       kept.row.remove();
       this.#rows.delete(key);
-    }, LEAVE_MS);
+    };
+    if (this.#body.querySelectorAll(".leaves").length >= LEAVING_MAX) {
+      remove();
+      return;
+    }
+    kept.row.classList.add("leaves");
+    kept.timer = setTimeout(remove, LEAVE_MS);
   }
 
   /** A record that comes back while its row leaves keeps the row. */

@@ -7,6 +7,7 @@ const RADIANS = Math.PI / 180;
 const SCALE = 1300;
 const [CENTER_X, CENTER_Y] = [487.5, 305];
 const BUSIEST = 4;
+const EDGE = 980;
 const NEW_YORK = [-73.9, 40.7];
 
 /** Albers' equal-area conic projection between two parallels, about a meridian; `at` is where a point of that meridian and a latitude lies. */
@@ -52,12 +53,12 @@ export class ArrivalsMap {
 
   constructor(svg, sizes, busiest) {
     [this.#svg, this.#sizes, this.#busiest] = [svg, sizes, busiest];
-    const [x, y] = place(...NEW_YORK);
+    const [, y] = place(...NEW_YORK);
     svg.replaceChildren(
       element("path", { d: LAND, class: "land" }),
       element("path", { d: BORDERS, class: "borders" }),
       this.#dots,
-      element("text", { x: x + 16, y: y + 34, class: "place" }, "New York"),
+      element("text", { x: EDGE, y: y + 40, class: "place", "text-anchor": "end" }, "New York"),
     );
   }
 
