@@ -1,7 +1,7 @@
 """The console in a browser: until it can be used, until the first rows, and until all of 100,000 rows are drawn.
 
 Beside it, the same browser reads the same records over a WebSocket of its own and parses the frames: no page can do
-without that. Then a topic with three times as many records, of 40 fields, is opened. The page holds the first 100,000.
+without that. Then a topic with three times as many records, of 40 fields, is opened. The page holds 100,000.
 """
 
 import contextlib
