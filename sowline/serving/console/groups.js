@@ -27,6 +27,7 @@ export function canGroup(topic, route) {
 // The groups that a tab shows: the paths by which, and what is measured of each; undefined if the service has none.
 // `columns` are those of the records.
 export function groupsOf(route, columns, keys) {
+  if (!columns.length) return undefined;
   const chosen = chosenFields(route, columns, keys);
   const isChart = tabOf(route) === "chart";
   const isTime = isChart && chosen.chart === "time";

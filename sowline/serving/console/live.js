@@ -56,9 +56,10 @@ class Live extends EventTarget {
   // The first rows are drawn: what there is more may come.
   goOn() {}
 
-  // The columns of a row, as pairs of a path and a value.
+  // The columns of a row, as pairs of a path and a value; none if it has left.
   pairs(key) {
-    return columnsOf(this.row(key) ?? { record: null });
+    const row = this.row(key);
+    return row ? columnsOf(row) : [];
   }
 
   // Notes the change of a record, and forgets the changes that are no longer new.

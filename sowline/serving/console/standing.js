@@ -21,7 +21,7 @@ const STATES = {
 };
 
 // Charts and pivots are of all records, unless they are made in the browser.
-const OF_FIRST = { chart: "the chart is of the records in the browser, ", pivot: "the pivot is of the records in the browser, " };
+const OF_FIRST = { chart: "the chart is of the records in the browser: ", pivot: "the pivot is of the records in the browser: " };
 
 function useRate(live) {
   const [now, setNow] = useState(0);
