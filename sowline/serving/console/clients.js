@@ -71,7 +71,7 @@ export function Clients() {
   const [refused, setRefused] = useState();
   const disconnect = async (one) => {
     if (!confirm(`Disconnect client ${one.id} (${one.user || agentName(one.agent)})? Most programs reconnect by themselves.`)) return;
-    await service.fetch(`clients/${one.id}`, { method: "DELETE" }).then(() => setRefused(undefined), setRefused);
+    await service.request(`clients/${one.id}`, { method: "DELETE" }).then(() => setRefused(undefined), setRefused);
   };
   const { connected, clients } = answer?.body ?? { connected: 0, clients: [] };
   return html`

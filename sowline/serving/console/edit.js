@@ -9,7 +9,7 @@ import { Effect, Mistake, Outcome, pretty } from "./text.js";
 // The stored record with every digit, and what is known of a document; undefined if there is none.
 export async function storedRecord(topic, sowKey, signal) {
   const body = JSON.stringify({ sow_keys: [sowKey], options: topic.documents ? "intrinsics" : "" });
-  const answer = await service.fetch(topicPath(topic.name, "sow"), { method: "POST", body, signal });
+  const answer = await service.request(topicPath(topic.name, "sow"), { method: "POST", body, signal });
   const line = await answer.text();
   if (!line) return undefined;
   const fields = readRecord(line);

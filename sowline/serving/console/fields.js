@@ -1,5 +1,5 @@
 // Records as rows: nested fields become columns named by their paths. A column's kind widens as values arrive.
-import { stringify } from "./built/sowline.js";
+import { stringify } from "./service.js";
 
 export const COLUMNS_MAX = 300;
 export const KEY_COLUMN = "sow_key";

@@ -42,7 +42,7 @@ class Service extends EventTarget {
   }
 
   // Sends a request of the HTTP API; throws a SowlineError.
-  async fetch(path, init) {
+  async request(path, init) {
     try {
       return await this.client.fetch(path, init);
     } catch (error) {
@@ -94,7 +94,7 @@ class Service extends EventTarget {
 export const service = new Service();
 
 // Asks the HTTP API for JSON, in which integers beyond 2^53 are bigints; throws a SowlineError.
-export const askJson = async (path, init) => parse(await (await service.fetch(path, init)).text());
+export const askJson = async (path, init) => parse(await (await service.request(path, init)).text());
 
 export const topicPath = (topic, rest) => `topics/${topic.split("/").map(encodeURIComponent).join("/")}/${rest}`;
 
