@@ -235,7 +235,7 @@ def test_help(clone: Path) -> None:
     """Plain `make` lists the commands and does nothing."""
     result = make(clone)
     assert {line.split()[1] for line in result.stdout.splitlines()} == {
-        "help", "set-up", "demo", "check", "test", "test-all", "test-tools", "simulate", "mutants", "coverage", "lint", "docs",
-        "bench", "packages", "pictures", "fuzz", "rust", "clean",
+        "help", "set-up", "demo", "check", "test", "test-all", "test-tools", "simulate", "mutants", "coverage",
+        "lint", "docs", "bench", "packages", "pictures", "fuzz", "rust", "clean",
     }  # fmt: skip
     assert steps(clone) == []
