@@ -2,7 +2,7 @@
 
 import { setImmediate, setTimeout } from "node:timers/promises";
 
-import type { ConnectOptions, Socket } from "../src/index.js";
+import { connect, type Client, type ConnectOptions, type Socket } from "../src/index.js";
 
 export type Fields = Record<string, unknown>;
 
@@ -142,3 +142,12 @@ export const group = (id: string, records: Record<string, Fields>, more: Fields 
     records: Object.keys(records).length,
   },
 ];
+
+/** A client that is connected, the socket that it has, and its service. */
+export async function connected(options: ConnectOptions = {}): Promise<[Client, FakeSocket, FakeService]> {
+  const service = new FakeService();
+  const client = connect("http://service:8080/", service.options(options));
+  const socket = await service.accept();
+  await client.opened;
+  return [client, socket, service];
+}

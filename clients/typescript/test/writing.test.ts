@@ -1,0 +1,101 @@
+/** Writes of a client: what is sent, what comes of it, and what is given up. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { JsonText, SowlineError } from "../src/index.js";
+import { accepted, connected, refused, turns } from "./fakeSocket.js";
+
+test("a text of JSON is sent as it is written, by a client that keeps integers", async () => {
+  assert.throws(() => new JsonText("{"), { reason: "not json" });
+  for (const [integers, sent] of [["text", '{"n": 18446744073709551615}'], ["number", '{"n":18446744073709552000}']] as const) {
+    const [client, socket] = await connected({ integers });
+    const texts: string[] = [];
+    socket.send = (text) => void texts.push(text);
+    const write = client.publish("orders", new JsonText('{"n": 18446744073709551615}'));
+    // The first write of such a client loads what it needs for exact numbers.
+    while (texts.length === 0) await turns();
+    assert.ok(texts[0]!.includes(`"data":${sent}`), texts[0]);
+    socket.give(accepted("c1", { outcome: "applied" }));
+    await write;
+    client.close();
+  }
+});
+
+test("a write has an outcome, or the reason of its refusal", async () => {
+  const [client, socket, service] = await connected();
+  const write = client.publish("orders", { id: 1 }, { expiration: 5, correlationId: "c", tags: ["a"] });
+  assert.deepEqual(await socket.next(), {
+    command: "publish",
+    command_id: "c1",
+    topic: "orders",
+    data: { id: 1 },
+    expiration: 5,
+    correlation_id: "c",
+    tags: ["a"],
+    ack_type: "processed",
+  });
+  socket.give(accepted("c1", { outcome: "applied", effect: "orders:0@3" }));
+  assert.deepEqual(await write, { bookmark: "orders:0@1", outcome: "applied", effect: "orders:0@3" });
+  const older = client.delta("orders", "k", "{..}", { until: "persisted" });
+  assert.deepEqual((await socket.next())["data"], "{..}");
+  socket.give(accepted("c2", { ack_type: "persisted", effect: "orders:0@2,1@10" }));
+  await older;
+  assert.equal(client.effect, "orders:0@3,1@10");
+  const deletion = client.sowDelete("orders", { filter: "/a = 1" });
+  assert.equal((await socket.next())["ack_type"], "processed,stats");
+  socket.give(accepted("c3", { outcome: "deleted 1" }), accepted("c3", { ack_type: "stats", records_deleted: 2 }));
+  assert.equal((await deletion).recordsDeleted, 2);
+  const wrong = client.deltaPublish("orders", {});
+  await socket.next();
+  socket.give(refused("c4", "key missing"));
+  await assert.rejects(
+    wrong,
+    (error: SowlineError) => error.reason === "key missing" && error.message === "key missing!",
+  );
+  const lost = client.publish("orders", { id: 2 });
+  await socket.next();
+  socket.lose();
+  await assert.rejects(lost, { reason: "disconnected" });
+  const later = client.publish("orders", { id: 3 });
+  const again = await service.accept();
+  assert.deepEqual((await again.next())["data"], { id: 3 });
+  again.give({ command: "ack", ack_type: "processed", status: "failure", reason: "not json", message: "?" });
+  await assert.rejects(later, { reason: "not json" });
+  client.close();
+});
+
+test("a write that is given up while it waits for a connection is never sent", async () => {
+  const [client, socket, service] = await connected();
+  socket.lose();
+  const stop = new AbortController();
+  const given = { signal: stop.signal };
+  const writes = [client.publish("orders", { id: 1 }, given), client.sowDelete("orders", { filter: "1=1", ...given })];
+  const other = client.publish("orders", { id: 2 });
+  await turns();
+  stop.abort(new SowlineError("not connected", "not now"));
+  for (const write of writes) await assert.rejects(write, { reason: "not connected" });
+  await assert.rejects(client.deltaPublish("orders", { id: 1 }, given), { reason: "not connected" });
+  const again = await service.accept();
+  assert.deepEqual((await again.next())["data"], { id: 2 });
+  again.give(accepted("c1", { outcome: "applied" }));
+  await other;
+  await turns();
+  assert.deepEqual(again.sent, []);
+  client.close();
+});
+
+test("of a write that is given up after it was sent, only the wait ends", async () => {
+  const [client, socket] = await connected();
+  const stop = new AbortController();
+  const write = client.publish("orders", { id: 1 }, { signal: stop.signal });
+  await socket.next();
+  stop.abort();
+  await assert.rejects(write, { name: "AbortError" });
+  socket.give(accepted("c1", { outcome: "applied" }));
+  const next = client.publish("orders", { id: 2 }, { signal: new AbortController().signal });
+  await socket.next();
+  socket.give(accepted("c2", { outcome: "applied" }));
+  assert.equal((await next).outcome, "applied");
+  client.close();
+});
