@@ -177,7 +177,7 @@ def without_service(served: Served) -> Iterator[None]:
 
 
 LOST = re.compile("ERR_CONNECTION|WebSocket connection|Failed to load")
-"""What the browser itself says of a service that is away."""
+"""The errors that Chromium logs while the service does not run."""
 
 
 def test_nothing_is_written_without_a_connection(

@@ -43,8 +43,8 @@ export function useSample(topic, route, isWanted) {
 }
 
 // The records for the filter and options in the address, or the groups of them, if there are any; nothing yet while
-// `groups` is null: they depend on the fields of a sample. If what is asked for is refused, what is shown stays. Returns also the refusal, whether the records
-// are still to come, and the groups that were asked for.
+// `groups` is null: they depend on the fields of a sample. If what is asked for is refused, what is shown stays. Returns
+// also the refusal, whether the records are still to come, and the groups that were asked for.
 export function useLive(topic, route, groups) {
   const [live, setLive] = useState();
   const [refused, setRefused] = useState();

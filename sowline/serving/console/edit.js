@@ -1,4 +1,5 @@
 // The form that edits one record: it writes only what was changed, and nothing over what it has not shown.
+import { useAttempt } from "./attempt.js";
 import { Offline } from "./connection.js";
 import { applied, changes, delta, find, merging, placed, read, readRecord, removes, touches, write } from "./edited.js";
 import { difference, keyPaths, keyText, takesKeys } from "./fields.js";
@@ -71,24 +72,10 @@ export function EditForm({ topic, sowKey, path, closed, onClose }) {
   const [stored, setStored] = useState();
   const [text, setText] = useState("");
   const [asked, setAsked] = useState();
-  const [outcome, setOutcome] = useState();
-  const [error, setError] = useState();
-  const [isBusy, setBusy] = useState(true);
+  const { outcome, error, isBusy, attempt, setOutcome } = useAttempt(closed);
   const newest = useNewest(topic, sowKey);
   const meanwhile = stored && newest ? difference(stored.record, newest) : [];
 
-  const run = async (work) => {
-    setBusy(true);
-    setError(undefined);
-    setOutcome(undefined);
-    try {
-      await work();
-    } catch (problem) {
-      if (!closed.aborted) setError(problem);
-    } finally {
-      setBusy(false);
-    }
-  };
   // Shows the stored record, with changes that are still to be written.
   const show = (found, changed = new Map()) => {
     setStored(found);
@@ -101,7 +88,7 @@ export function EditForm({ topic, sowKey, path, closed, onClose }) {
     if (!found) throw gone();
     return found;
   };
-  useEffect(() => void run(async () => show(await load())), [sowKey]);
+  useEffect(() => void attempt(async () => show(await load())), [sowKey]);
 
   const ask = async (changed) => {
     const found = await load();
@@ -111,7 +98,7 @@ export function EditForm({ topic, sowKey, path, closed, onClose }) {
 
   const submit = (event) => {
     event.preventDefault();
-    run(async () => {
+    attempt(async () => {
       const now = path ? placed(stored.fields, path, read(text)) : readRecord(text);
       checkKey(topic, stored.fields, now);
       const changed = changes(stored.fields, now);

@@ -91,6 +91,16 @@ class LiveView extends Live {
     note(this.view.status);
   }
 
+  // Only the service knows how many records match, if not all of them are here.
+  async count(topic, { filter, condition }) {
+    try {
+      this.matches = await matchesOf(topic, { filter, condition });
+      this.dispatchEvent(new Event("state"));
+    } catch (error) {
+      console.warn("the records could not be counted", error);
+    }
+  }
+
   take(changes) {
     this.messages += changes.length;
     for (const { type, key, before, record } of changes) {
@@ -146,7 +156,7 @@ class LiveRecords extends LiveView {
   async #load(reading, conflation, limit) {
     let bookmark = await this.#read({ ...reading, topN: Math.min(BATCH, limit) });
     const isPart = this.size === BATCH && limit > BATCH;
-    const counted = isPart || this.size === limit ? this.#count(reading) : undefined;
+    const counted = isPart || this.size === limit ? this.count(this.#topic, reading) : undefined;
     if (isPart) {
       this.accept();
       // To read and to draw at the same time would take the first rows longer.
@@ -190,16 +200,6 @@ class LiveRecords extends LiveView {
       }
     }
     throw new SowlineError("internal", "the query ended without the end of its records");
-  }
-
-  // Only the service knows how many there will be.
-  async #count({ filter, condition }) {
-    try {
-      this.matches = await matchesOf(this.#topic, { filter, condition });
-      this.dispatchEvent(new Event("state"));
-    } catch (error) {
-      console.warn("the records could not be counted", error);
-    }
   }
 
   goOn() {
@@ -256,7 +256,7 @@ class LivePage extends LiveView {
       this.fail(error);
       return;
     }
-    const count = () => matchesOf(topic.name, { filter, condition });
+    const count = () => this.count(topic.name, { filter, condition });
     this.view.ready.then(() => this.#begin(most, count), () => {}); // a failure is a status
   }
 
@@ -264,10 +264,7 @@ class LivePage extends LiveView {
     this.view.onChange(({ changes }) => this.take(changes));
     this.warnings = this.view.warnings;
     this.matches = this.rows;
-    // If the view is full, the service knows how many there are.
-    if (this.size >= most && !this.isGrouped) {
-      await count().then((matches) => { this.matches = matches; }, (error) => console.warn("the records could not be counted", error));
-    }
+    if (this.size >= most && !this.isGrouped) await count();
     this.accept();
   }
 

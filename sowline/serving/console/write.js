@@ -1,4 +1,5 @@
 // The form to write whole records, deltas, deltas of documents, and deletions; it shows the outcome.
+import { useAttempt } from "./attempt.js";
 import { Offline, useService } from "./connection.js";
 import { EditForm } from "./edit.js";
 import { joinedKey, keyPaths, splitKeys, stepsOf, takesKeys } from "./fields.js";
@@ -54,32 +55,17 @@ export function WriteDialog({ topic, begin, onClose }) {
   const [keys, setKeys] = useState(begin.sowKey === undefined ? "" : joinedKey(begin.sowKey));
   const [expiration, setExpiration] = useState("");
   const [asked, setAsked] = useState();
-  const [outcome, setOutcome] = useState();
-  const [error, setError] = useState();
-  const [busy, setBusy] = useState(false);
   const closed = useClosed();
+  const { outcome, error, isBusy, attempt, forget, setOutcome } = useAttempt(closed);
   useService();
 
   useEffect(() => {
     dialog.current.showModal();
   }, []);
 
-  const run = async (work) => {
-    setBusy(true);
-    setError(undefined);
-    setOutcome(undefined);
-    try {
-      await work();
-    } catch (problem) {
-      if (!closed.aborted) setError(problem);
-    } finally {
-      setBusy(false);
-    }
-  };
-
   const selection = () => (by === "keys" ? { sowKeys: listed(keys) } : { filter });
 
-  const send = () => run(async () => {
+  const send = () => attempt(async () => {
     const more = { ...(expiration === "" ? {} : { expiration: Number(expiration) }), ...(takesKeys(topic) ? { sowKey: key } : {}) };
     const ways = {
       publish: (client, signal) => client.publish(topic.name, new JsonText(body), { ...more, signal }),
@@ -90,14 +76,14 @@ export function WriteDialog({ topic, begin, onClose }) {
   });
 
   // Counts the records that a deletion would delete, before the user confirms it.
-  const look = () => run(async () => {
+  const look = () => attempt(async () => {
     const chosen = selection();
     if (by === "keys" && !chosen.sowKeys.length) throw new SowlineError("key missing", "expected at least one SOW key");
     if (by === "filter" && !chosen.filter.trim()) throw new SowlineError("bad filter", "expected a filter; 1=1 matches every record");
     setAsked({ chosen, matches: await service.write(() => matchesOf(topic.name, chosen), closed) });
   });
 
-  const remove = () => run(async () => {
+  const remove = () => attempt(async () => {
     const { recordsDeleted, bookmark } = await service.write((client, signal) => client.sowDelete(topic.name, { ...asked.chosen, signal }), closed);
     setAsked(undefined);
     setOutcome({ outcome: `deleted ${recordsDeleted}`, more: "in all partitions", bookmark });
@@ -113,8 +99,7 @@ export function WriteDialog({ topic, begin, onClose }) {
   const choose = (next) => {
     setWay(next);
     setAsked(undefined);
-    setError(undefined);
-    setOutcome(undefined);
+    forget();
   };
 
   return html`
@@ -146,7 +131,7 @@ export function WriteDialog({ topic, begin, onClose }) {
         <${Offline} />
         <footer>
           <button type="button" class="quiet" onClick=${() => (asked ? setAsked(undefined) : dialog.current.close())}>${asked ? "Keep them" : "Close"}</button>
-          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${way === "sow_delete" ? "danger" : "primary"} disabled=${busy || service.isLost}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
+          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${way === "sow_delete" ? "danger" : "primary"} disabled=${isBusy || service.isLost}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
         </footer>
       </form>`}
     </dialog>
