@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-import click
-
-from sowline.cli.connection import ConnectionOptions
+from sowline.cli.connection import ConnectionOptions, report
 from sowline.cli.http import get_json
 from sowline.model.path import parse_path
 from sowline.runtime.running_stack import chosen_stack
@@ -30,7 +28,7 @@ def found_system(url: str | None) -> FoundSystem | None:
     stack = chosen_stack()
     if stack is None:
         return None
-    click.echo(f"sowline: {stack.sentence}", err=True)
+    report(stack)
     os.environ["SOWLINE_KAFKA"] = stack.kafka
     os.environ.setdefault("SOWLINE_CONFIG", stack.config)
     return FoundSystem(stack.url)

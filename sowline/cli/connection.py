@@ -16,6 +16,7 @@ from sowline.errors import SowlineError
 from sowline.runtime.running_stack import RunningStack, chosen_stack
 
 USUAL_URL = "http://127.0.0.1:8080"
+_REPORTED = f"{__name__}.reported"
 
 Command = Callable[..., None]
 
@@ -88,6 +89,17 @@ def used_stack() -> RunningStack | None:
     return chosen_stack(USUAL_URL)
 
 
+def report(stack: RunningStack) -> None:
+    """Report on standard error which `sowline up` a command uses.
+
+    An option and the command itself may both find it: in one run of a command it is reported once.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.setdefault(_REPORTED, stack) is not stack:
+        return
+    click.echo(f"sowline: {stack.sentence}", err=True)
+
+
 def found_url() -> str:
     """Return the URL of the running `sowline up`, if there is one, or else the usual URL.
 
@@ -106,7 +118,7 @@ def found_url() -> str:
         return USUAL_URL
     is_reported = stack.is_elsewhere or (stack.url != USUAL_URL and sys.stderr.isatty())
     if is_reported and not is_completing:
-        click.echo(f"sowline: {stack.sentence}", err=True)
+        report(stack)
     return stack.url
 
 

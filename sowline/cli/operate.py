@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import click
 
+from sowline.cli.connection import report
 from sowline.runtime.programs import Program, end_without_server
 from sowline.runtime.running_stack import chosen_stack
 
@@ -55,7 +56,7 @@ def stack_settings() -> dict[str, str]:
     stack = None if _SETTINGS & os.environ.keys() else chosen_stack()
     if stack is None:
         return {}
-    click.echo(f"sowline: {stack.sentence}", err=True)
+    report(stack)
     return {
         "SOWLINE_CONFIG": stack.config,
         "SOWLINE_KAFKA": stack.kafka,

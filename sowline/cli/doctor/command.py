@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from sowline.cli.connection import ConnectionOptions, with_connection
+from sowline.cli.connection import ConnectionOptions, report, with_connection
 from sowline.cli.doctor.finding import Finding, count
 from sowline.cli.help import cli_command
 from sowline.runtime.running_stack import chosen_stack
@@ -43,7 +43,7 @@ def doctor(
         if stack is None:
             click.echo("sowline: no `sowline up` runs here; examining the usual addresses", err=True)
         else:
-            click.echo(f"sowline: {stack.sentence}", err=True)
+            report(stack)
             given, urls = (
                 {"config": stack.config, "kafka": stack.kafka, "data_dir": stack.data_dir},
                 stack.urls,

@@ -15,7 +15,7 @@ from itertools import repeat
 import click
 import orjson
 
-from sowline.cli.connection import USUAL_URL, ConnectionOptions, used_stack, with_connection
+from sowline.cli.connection import USUAL_URL, ConnectionOptions, report, used_stack, with_connection
 from sowline.cli.help import cli_command
 from sowline.cli.http import get, read_metrics, served_topics
 from sowline.cli.top.table import SORTS, Look, Looks, lines, table
@@ -71,7 +71,7 @@ def found_urls() -> tuple[str, ...]:
     stack = used_stack()
     if stack is None:
         return (USUAL_URL,)
-    click.echo(f"sowline: {stack.sentence}", err=True)
+    report(stack)
     return stack.urls
 
 
