@@ -13,7 +13,7 @@ import click
 from sowline.cli.help import ConnectionOption
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
-from sowline.runtime.running_stack import RunningStack, chosen_stack
+from sowline.runtime.running_stack import OWN_TOPICS, RunningStack, chosen_stack, running_stacks
 
 USUAL_URL = "http://127.0.0.1:8080"
 _REPORTED = f"{__name__}.reported"
@@ -84,9 +84,22 @@ _OPTIONS = (
 
 
 def used_stack() -> RunningStack | None:
-    """Return the running `sowline up` that commands use if no URL is given; None if there is none."""
+    """Return the running `sowline up` that commands use if no URL is given; None if there is none.
+
+    Raise `not connected` if only those of other directories run, and this one has topics of its own: a command that
+    was meant for one system must not write to another.
+    """
     # None of several is chosen, but one of them may be at the usual URL.
-    return chosen_stack(USUAL_URL)
+    chosen = chosen_stack(USUAL_URL)
+    running = running_stacks()
+    if chosen is None and running and running[0].is_elsewhere and Path(OWN_TOPICS).exists():
+        raise SowlineError(
+            "not connected",
+            f"expected a running `sowline up` of this directory, which has a {OWN_TOPICS}, found one of"
+            f" {running[0].directory}: start `sowline up` here, or name a system, for example with --url"
+            f" {running[0].url}",
+        )
+    return chosen
 
 
 def report(stack: RunningStack) -> None:

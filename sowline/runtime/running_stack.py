@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sowline.errors import SowlineError
-
 OWN_TOPICS = "topics.yaml"
 """The file of topics that `sowline up` takes where it is started."""
 
@@ -90,20 +88,15 @@ def running_stacks() -> list[RunningStack]:
 def chosen_stack(url: str | None = None) -> RunningStack | None:
     """Return the only running stack, or the only one of this directory, or else the one at this URL; None without.
 
-    A directory with a `topics.yaml` has a system of its own: if that does not run, none of another directory takes
-    its place. Raise `not connected`, as a command that was meant for one system must not write to another.
+    A directory with a `topics.yaml` has a system of its own: while that does not run, none of another directory
+    takes its place.
     """
     found = running_stacks()
     here = [stack for stack in found if not stack.is_elsewhere]
+    if not here and Path(OWN_TOPICS).exists():
+        return None
     chosen = next((stacks[0] for stacks in (here, found) if len(stacks) == 1), None)
-    chosen = chosen or next((stack for stack in found if stack.url == url), None)
-    if chosen is not None and chosen.is_elsewhere and Path(OWN_TOPICS).exists():
-        raise SowlineError(
-            "not connected",
-            f"expected a running `sowline up` of this directory, which has a {OWN_TOPICS}, found one of"
-            f" {chosen.directory}: start `sowline up` here, or name a system, for example with --url {chosen.url}",
-        )
-    return chosen
+    return chosen or next((stack for stack in found if stack.url == url), None)
 
 
 def start_of(pid: int) -> str | None:

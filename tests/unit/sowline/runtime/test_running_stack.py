@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from sowline.cli import main
 from sowline.cli.connection import USUAL_URL, found_url
+from sowline.cli.operate import stack_settings
 from sowline.cli.top.command import found_urls
 from sowline.errors import SowlineError
 from sowline.runtime.running_stack import RunningStack, announced, chosen_stack, running_stacks, start_of
@@ -123,11 +124,11 @@ def test_who_goes_to_the_system_of_this_directory_says_little(
         assert capsys.readouterr() == ("", f"{line}\n" if is_reported else "")
 
 
-@pytest.mark.parametrize("find", [found_url, found_urls, chosen_stack])
+@pytest.mark.parametrize("find", [found_url, found_urls])
 def test_a_directory_with_topics_has_a_system_of_its_own(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, find: Callable[[], object]
 ) -> None:
-    """While it does not run, no command goes to that of another directory instead."""
+    """While it does not run, no command that sends requests goes to that of another directory instead."""
     announced_in(state, "/a")
     monkeypatch.chdir(tmp_path)
     find()
@@ -137,6 +138,19 @@ def test_a_directory_with_topics_has_a_system_of_its_own(
     assert error.value.reason == "not connected"
     with announced(stack(url="http://127.0.0.1:9090")):
         assert "9090" in str(find())
+
+
+def test_a_directory_with_topics_is_examined_by_itself(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands that examine topics or state use its files and settings, not those of a system elsewhere."""
+    announced_in(state, "/a")
+    monkeypatch.chdir(tmp_path)
+    assert chosen_stack() is not None
+    assert stack_settings()["SOWLINE_CONFIG"] == "topics.yaml"
+    (tmp_path / "topics.yaml").touch()
+    assert chosen_stack() is None
+    assert stack_settings() == {}
 
 
 def test_a_shell_that_completes_a_word_shows_only_words(state: Path) -> None:
