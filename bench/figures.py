@@ -16,9 +16,9 @@ text.ours { font-weight: 600 }
 @media (prefers-color-scheme: dark) { text { fill: #9dabba } .ours { fill: #6bb2ff } .other { fill: #566372 } }
 """
 OURS = {
-    "materializer, one process": "Sowline",
-    "materializer, one process, with publishers' numbers": "Sowline, with publishers' numbers",
-    "publish to subscriber over WebSocket": "Sowline, to a subscriber over WebSocket",
+    "materializer, one process": "Sowline, native core",
+    "materializer, one process, with publishers' numbers": "Sowline, native core, with publishers' numbers",
+    "publish to subscriber over WebSocket": "Sowline, native core, to a subscriber over WebSocket",
 }
 """Our rows of the tables, and what the chart calls them."""
 OTHERS = {"bare relay: two hops of Kafka, no state": "two bare hops through Kafka, which keep no state"}
