@@ -40,7 +40,7 @@ SETTLING_TURNS = 20
 """Turns of the loop in which a command is answered."""
 
 GOAL_SECONDS = 0.05
-LISTED = 12
+LISTED = 5
 
 
 class Turn(NamedTuple):
