@@ -41,7 +41,7 @@ class HttpClient:
         return await self._request("POST", url, headers, params=dict(given), content=body)
 
     async def get_record(
-        self, topic: str, key: str, resource: str = "", given: Mapping[str, str] | None = None
+        self, topic: str, key: str | int, resource: str = "", given: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Ask for a record, or for a resource below it; raises the service's error."""
         url = f"{self._url}/v1/topics/{quote(topic)}/records/{_quoted(key)}{resource}"
@@ -96,7 +96,7 @@ def _answer(response: httpx2.Response) -> dict[str, Any]:
     return answer
 
 
-def _quoted(key: str) -> str:
+def _quoted(key: str | int) -> str:
     """Return a key as a step of a URL's path; dots alone would mean the parent directory."""
-    quoted = quote(key, safe="")
-    return quoted.replace(".", "%2E") if key in (".", "..") else quoted
+    quoted = quote(str(key), safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted

@@ -128,9 +128,9 @@ class RecordReading(Subscribing):
         asked = {name: fields[name] for name in QUERY_FIELDS if name in fields}
         return await self._http.post(topic, "explain", {}, orjson.dumps(asked))
 
-    async def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:
-        """Return one record by its key text; for a topic with documents also one that is deleted or was never
-        written.
+    async def record(self, topic: str, key: str | int, **fresh: Unpack[Fresh]) -> dict[str, Any]:
+        """Return one record by its key text, or by a number as its key; for a topic with documents also one that is
+        deleted or was never written.
 
         A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` if there is none.
         """
@@ -139,7 +139,7 @@ class RecordReading(Subscribing):
     async def timeline(
         self,
         topic: str,
-        key: str,
+        key: str | int,
         *,
         limit: int = 100,
         reversed: bool = True,
