@@ -23,6 +23,7 @@ ONLY_ON_LINUX = pytest.mark.skipif(
 pytestmark = [pytest.mark.timeout(420), ONLY_ON_LINUX]
 
 MARK = "SOWLINE_DEMO_TEST"
+FED = "facts about flights that were fed"
 
 
 @contextmanager
@@ -103,14 +104,15 @@ def test_demo() -> None:
     name, outcome = received.result()
     assert (name, outcome["is_lossless"]) == ("end", True)
     assert outcome["verdict"].startswith("nothing was lost")
-    assert ["facts fed", f"{rows['facts fed']:,}"] in outcome["summary"]
-    assert rows["facts fed"] == rows["records in"] == rows["changes out"] > 1000, output
-    assert 0 < rows["of them deltas"] < rows["records in"], output
-    assert rows["SOW size"] > 0, output
-    assert rows["dead letters"] == 0, output
-    assert rows["groups in delays"] > 10, output
-    assert rows["groups in arrivals"] > 10, output
-    assert {"OOFs, board", "end to end p50", "end to end p99"} <= rows.keys(), output
+    assert outcome["moment"] is not None
+    assert [FED, f"{rows[FED]:,}"] in outcome["summary"]
+    assert rows[FED] == rows["records that Spark wrote to Kafka"] == rows["changes that Sowline sent"] > 1000, output
+    assert 0 < rows["of them only what has changed of a flight"] < rows[FED], output
+    assert rows["flights that Sowline holds"] > 0, output
+    assert rows["refused as wrong"] == 0, output
+    assert rows["records of the view delays"] > 10, output
+    assert rows["records of the view arrivals"] > 10, output
+    assert {"flights that left the board of JFK", "from Kafka to a subscriber, median"} <= rows.keys(), output
     assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
     assert "nothing was lost" in output
 
