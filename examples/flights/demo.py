@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from examples.flights.counter import ChangeCounter
 from examples.flights.data import Airport, Fact, feed_of, flights_csv, read_airports, read_flights
 from examples.flights.disturb import Disturbances
 from examples.flights.feed import Feed, SliceWriter
+from examples.flights.interrupt import SIGNALS, cancel, stopped_by_interrupt
 from examples.flights.landing import LandingPage, Outcome
 from examples.flights.processes import Child, DemoError, child
 from examples.flights.run import TOPIC, Run
@@ -38,7 +38,6 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PUBLISHER = "flights"
 """The name under which the pipeline writes."""
 INTERRUPTED = "interrupted: the last flights were not compared"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"
@@ -61,7 +60,7 @@ async def run_demo(options: Options, console: Console) -> int:
         async with AsyncExitStack() as stack:
             run, children, page = await _start(options, console, stack)
             try:
-                with _stopped_by_interrupt(console) as stop:
+                with stopped_by_interrupt(console) as stop:
                     problems = await _watched(run, children, until, stop, console)
             except asyncio.CancelledError:
                 page.finish(Outcome(INTERRUPTED, None, run.summary().rows()))
@@ -148,30 +147,6 @@ def _has_browser() -> bool:
     return is_seen and sys.stdout.isatty()
 
 
-@contextmanager
-def _stopped_by_interrupt(console: Console) -> Iterator[asyncio.Event]:
-    """Lend an event that the first Ctrl-C sets: it ends the feed, and what was fed is compared. The next one interrupts.
-
-    What follows is the stopping of processes, which no signal must cut short.
-    """
-    loop, task, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
-    assert task is not None, "a signal needs something to end"
-
-    def end() -> None:
-        if stop.is_set():
-            _cancel(task)
-        else:
-            stop.set()
-            console.print("stopping: what was fed arrives and is compared; Ctrl-C again ends at once")
-
-    loop.add_signal_handler(signal.SIGINT, end)
-    try:
-        yield stop
-    finally:
-        for number in SIGNALS:
-            loop.add_signal_handler(number, lambda: None)
-
-
 async def _watched(
     run: Run, children: Sequence[Child], until: float | None, stop: asyncio.Event, console: Console
 ) -> list[str]:
@@ -234,18 +209,12 @@ async def _interruptible(options: Options, console: Console) -> int:
     task = asyncio.create_task(run_demo(options, console))
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
-        loop.add_signal_handler(number, _cancel, task)
+        loop.add_signal_handler(number, cancel, task)
     try:
         return await task
     except asyncio.CancelledError:
         console.print(f"{INTERRUPTED}; every process is stopped")
         return EXIT_INTERRUPTED
-
-
-def _cancel(task: asyncio.Task[int]) -> None:
-    """Cancel it, once: a second signal must not cut short the stopping of processes, which takes a bounded time."""
-    if not task.cancelling():
-        task.cancel()
 
 
 def read_speed(context: click.Context | None, parameter: click.Parameter | None, text: str) -> float | None:

@@ -30,7 +30,7 @@ SETTLE_S = 20
 DRAWN_S = 4
 QUALITY = "55"
 BYTES_MAX = 600_000
-FULL_ROWS = 14
+FULL_ROWS = 8
 
 VIEWS = {
     "console-grid": "#/grid/flights?filter=%2Forigin+%3D+%27JFK%27",
@@ -62,9 +62,7 @@ def main() -> None:
 
 def _animation(page: Page, directory: Path) -> None:
     """Write the landing page as the materializer is killed, until nothing was lost."""
-    _wait(
-        page, f"document.querySelectorAll('#board tr[data-status$=late]:not(.leaves)').length >= {FULL_ROWS}"
-    )
+    _wait(page, f"document.querySelectorAll('#board .late tr').length >= {FULL_ROWS}")
     before = _frames(page, directory / "before", lambda count: count * FRAME_S >= BEFORE_S)
     page.get_by_role("button", name="Kill the materializer").click()
     page.mouse.move(0, 0)

@@ -43,10 +43,12 @@ class Summary(NamedTuple):
 
     def verdict(self) -> str:
         """Return, for a run in which nothing was lost, what was compared."""
-        views = "".join(f", all {_count(number)} records of the view {view}" for view, number in self.groups.items())
+        views = "".join(
+            f", all {_count(number)} records of the view {view}" for view, number in self.groups.items()
+        )
         return (
-            f"nothing was lost: the demo worked out from the {_count(self.facts)} facts about flights, without Sowline,"
-            f" what every record has to be. These are equal: all {_count(self.sow_size)} flights that Sowline holds,"
+            f"nothing was lost: the demo worked out from the {_count(self.facts)} facts about flights, without"
+            f" Sowline, what every record has to be. These are equal: all {_count(self.sow_size)} flights that Sowline holds,"
             f" the copy that a subscriber kept up to date{views}"
         )
 

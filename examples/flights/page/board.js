@@ -3,7 +3,7 @@ import { delayFill } from "./svg.js";
 import { CARRIERS, day, face } from "./text.js";
 
 /** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
-const STATUS = { scheduled: "scheduled", late: "waits at gate", "departed late": "in flight" };
+const STATUS = { scheduled: "scheduled", late: "waiting", "departed late": "in flight" };
 /** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
 

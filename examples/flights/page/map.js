@@ -95,10 +95,12 @@ export class ArrivalsMap {
     const taken = [];
     keep(this.#names, airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
       const [x, y] = place(lon, lat);
-      const box = { x: x - radius(flights, most) - 4, y };
+      const away = radius(flights, most) + 4;
+      const isLeft = x - away - LABEL_WIDTH / unit > this.#svg.viewBox.baseVal.x;
+      const box = { x: isLeft ? x - away : x + away, y };
       if (taken.some((other) => Math.abs(other.x - box.x) < LABEL_WIDTH / unit && Math.abs(other.y - box.y) < LABEL_HEIGHT / unit)) return [];
       taken.push(box);
-      return [{ key: dest, name: "text", class: "code", "text-anchor": "end", text: dest, x: box.x.toFixed(1), y: (y + 4 / unit).toFixed(1) }];
+      return [{ key: dest, name: "text", class: "code", "text-anchor": isLeft ? "end" : "start", text: dest, x: box.x.toFixed(1), y: (y + 4 / unit).toFixed(1) }];
     }));
   }
 

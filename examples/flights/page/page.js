@@ -214,4 +214,4 @@ new ResizeObserver(() => {
   draw();
   latencies.draw(ended ?? Date.now() / 1000, outages.spans, ended === undefined ? "now" : "end");
 }).observe(document.querySelector("main"));
-write(get("zone"), `Times are yours, ${zone()}`);
+write(get("zone"), `by your clock (${zone()})`);

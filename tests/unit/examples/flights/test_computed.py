@@ -22,7 +22,11 @@ def landed(dest: str, departure: int, arrival: int) -> dict[str, Any]:
 
 def test_delays() -> None:
     """Flights that have departed, by carrier and hour; those that have not are in no group."""
-    flights = [landed("IAH", 4, 0) | {"moment": LATER}, landed("SJU", 7, 0), landed("IAH", 1, 0) | {"hour": 6}]
+    flights = [
+        landed("IAH", 4, 0) | {"moment": LATER},
+        landed("SJU", 7, 0),
+        landed("IAH", 1, 0) | {"hour": 6},
+    ]
     flights.append(SCHEDULED)
     assert list(recompute_views(flights, [])["delays"].values()) == [
         {"carrier": "UA", "hour": 5, "flights": 2, "delay": 5.5, "worst": 7, "moment": LATER},
