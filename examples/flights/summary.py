@@ -48,7 +48,8 @@ class Summary(NamedTuple):
         )
         return (
             f"nothing was lost: the demo worked out from the {_count(self.facts)} facts about flights, without"
-            f" Sowline, what every record has to be. These are equal: all {_count(self.sow_size)} flights that Sowline holds,"
+            " Sowline, what every record has to be. These are equal:"
+            f" all {_count(self.sow_size)} flights that Sowline holds,"
             f" the copy that a subscriber kept up to date{views}"
         )
 

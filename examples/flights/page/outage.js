@@ -51,12 +51,16 @@ export class Outages {
     return this.#came;
   }
 
-  /** What is dead, and for how long at a moment (seconds since 1970); or that nothing is. */
-  chip(now) {
+  /** Since when something is dead, in seconds since 1970; undefined while nothing is. */
+  get since() {
+    return this.current?.pressed_s ?? this.#lost;
+  }
+
+  /** What is dead, or that nothing is. */
+  get chip() {
     const { current } = this;
-    const lasts = (from) => `for ${Math.max(0, Math.floor(now - from))} s`;
-    if (current !== undefined) return `${PARTS[current.part].name} dead ${lasts(current.pressed_s)}`;
-    if (this.#lost !== undefined) return `Connection lost ${lasts(this.#lost)}`;
+    if (current !== undefined) return `${PARTS[current.part].name} dead`;
+    if (this.#lost !== undefined) return "Connection lost";
     return this.phase === "checking" ? "Back: comparing every record" : "Live";
   }
 

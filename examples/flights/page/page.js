@@ -84,7 +84,9 @@ function drawInstant() {
   const now = ended ?? Date.now() / 1000;
   const phase = phaseNow();
   document.body.dataset.phase = phase;
-  write(get("chip"), PHASES[phase] ?? outages.chip(now));
+  const [what, lasts] = get("chip").children;
+  write(what, PHASES[phase] ?? outages.chip);
+  write(lasts, phase === "down" ? ` for ${Math.max(0, Math.floor(now - outages.since))} s` : "");
   const latency = state?.latency_ms ?? null;
   write(get("latency"), phase === "down" && outages.asOf !== null ? seconds(Math.max(0, now - outages.asOf)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
   write(get("latency-of"), FIGURES[phase] ?? FIGURES.live);
