@@ -162,6 +162,8 @@ def test_the_board_is_filled(departures: Page) -> None:
     assert box
     assert last
     assert abs(box["y"] + box["height"] - last["y"] - last["height"]) < 16
+    assert departures.evaluate("drawn(1, 0, 560)") == [[1], []]
+    assert departures.locator(".next-count").inner_text() == "none"
     assert departures.evaluate("drawn(0, 0, 560)") == [[], []]
     assert departures.locator(".empty").inner_text() == "No flight is due at this hour."
 

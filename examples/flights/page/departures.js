@@ -49,7 +49,7 @@ export class Departures {
     this.#next.show(next.slice(0, nextRows), moment);
     const waiting = late.filter(({ record }) => isWaiting(record)).length;
     this.#write(".late-count", late.length ? `${many(late.length, "flight")}, ${waiting} of them still at the gate${late.length > lateRows ? `; the ${lateRows} due last:` : ""}` : "none");
-    this.#write(".next-count", `${many(next.length, "flight")}${next.length > nextRows ? `; the first ${nextRows}:` : ""}`);
+    this.#write(".next-count", next.length ? `${many(next.length, "flight")}${next.length > nextRows ? `; the first ${nextRows}:` : ""}` : "none");
     this.#write(".left", this.#left.length ? `Last to leave the board: ${this.#left.join(", ")}` : "");
     if (isLive) this.#write(".empty", "No flight is due at this hour.");
   }
