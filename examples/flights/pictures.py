@@ -25,7 +25,7 @@ SHOWN_S = 10.0
 BEFORE_S, AFTER_S = 1.6, 2.4
 """Of it, how long all is well, and how long the verdict stays."""
 VERDICT_S_MAX = 120.0
-SETTLE_S = 20
+SETTLE_S = 30
 """Seconds after which the treemap and the views have something to show."""
 DRAWN_S = 4
 QUALITY = "55"

@@ -68,9 +68,9 @@ const FIGURES = {
   down: "since the last change",
   checking: "the feed waits until everything is compared",
   ending: "the feed has stopped; everything is compared",
-  live: "from the write to Kafka until a subscriber has the change: median of the newest 200",
-  ended: "last measured, from the write to Kafka until a subscriber had the change",
-  lost: "last measured, from the write to Kafka until a subscriber had the change",
+  live: "from the write to Kafka to a subscriber: median of the newest 200",
+  ended: "last measured, from the write to Kafka to a subscriber",
+  lost: "last measured, from the write to Kafka to a subscriber",
 };
 
 function phaseNow() {
