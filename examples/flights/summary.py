@@ -46,10 +46,11 @@ class Summary(NamedTuple):
         views = "".join(
             f", all {_count(number)} records of the view {view}" for view, number in self.groups.items()
         )
+        visits = " (those that visitors wrote are left out)" if self.by_visitors else ""
         return (
             f"nothing was lost: the demo worked out from the {_count(self.facts)} facts about flights, without"
             " Sowline, what every record has to be. These are equal:"
-            f" all {_count(self.sow_size)} flights that Sowline holds,"
+            f" all {_count(self.sow_size)} flights that Sowline holds{visits},"
             f" the copy that a subscriber kept up to date{views}"
         )
 

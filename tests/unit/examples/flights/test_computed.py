@@ -75,6 +75,12 @@ def test_views_of_the_topics_file() -> None:
         assert views[view][: len(names)] == list(names)
 
 
+def test_the_flights_have_one_order() -> None:
+    """In two partitions, one could be ahead: the board would say a moment that half of its rows have not reached."""
+    (flights,) = (topic for topic in load_topics(TOPICS_FILE).topics if topic.name == "flights")
+    assert flights.partitions == 1
+
+
 def test_airports_of_the_data_set() -> None:
     """Each airport has a code of its own."""
     airports = read_airports()

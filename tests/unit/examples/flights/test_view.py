@@ -113,7 +113,10 @@ def test_summary() -> None:
 def test_verdict() -> None:
     """It says what was compared with what, in numbers."""
     numbers = (5, 5, 1, 0, 3, 5, 0, 0)
-    verdict = Summary("JFK", *numbers, latencies_ms=[], groups={"delays": 2, "arrivals": 1}).verdict()
+    summary = Summary("JFK", *numbers, latencies_ms=[], groups={"delays": 2, "arrivals": 1})
+    verdict = summary.verdict()
     assert verdict.startswith("nothing was lost: the demo worked out from the 5 facts about flights")
     assert "all 3 flights that Sowline holds" in verdict
     assert verdict.endswith("all 2 records of the view delays, all 1 records of the view arrivals")
+    assert "visitors" not in verdict
+    assert "visitors wrote are left out" in summary._replace(by_visitors=1).verdict()
