@@ -152,8 +152,8 @@ def test_the_board_is_filled(departures: Page) -> None:
     assert following == list(range(31, 36))
     rows = len(late) + len(following)
     assert rows >= 12
-    said = departures.locator(".late-count").inner_text()
-    assert said == f"30 flights, 30 of them still at the gate; the {len(late)} due last:"
+    shown = departures.locator(".late-count").inner_text()
+    assert shown == f"30 flights, 30 of them still at the gate; the {len(late)} due last:"
     assert departures.locator(".next-count").inner_text() == "30 flights; the first 5:"
     assert [len(part) for part in departures.evaluate("drawn(2, 30, 560)")] == [2, rows - 2]
     assert [len(part) for part in departures.evaluate("drawn(30, 1, 560)")] == [rows - 1, 1]
