@@ -56,6 +56,7 @@ def view_difference(
 def _delays(flights: list[Body]) -> Body:
     delays = [flight["dep_delay"] for flight in flights]
     counts = {"flights": len(delays), "delay": _mean(delays), "worst": max(delays)}
+    counts["moment"] = _newest(flights)
     return {"carrier": flights[0]["carrier"], "hour": flights[0]["hour"], **counts}
 
 
@@ -69,7 +70,13 @@ def _arrivals(flights: list[Body], airports: dict[str, Airport]) -> Body:
         "delay": _mean(delays),
         "lat": airport and airport.lat,
         "lon": airport and airport.lon,
+        "moment": _newest(flights),
     }
+
+
+def _newest(flights: list[Body]) -> str | None:
+    """Return the moment of the newest news of these flights; a text of the year and so on has its order."""
+    return max((flight["moment"] for flight in flights if "moment" in flight), default=None)
 
 
 def _mean(delays: list[int]) -> float | None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from examples.flights.counter import ChangeCounter
 from examples.flights.data import Airport, Fact, feed_of, flights_csv, read_airports, read_flights
 from examples.flights.disturb import Disturbances
 from examples.flights.feed import Feed, SliceWriter
+from examples.flights.interrupt import SIGNALS, cancel, stopped_by_interrupt
 from examples.flights.landing import LandingPage, Outcome
 from examples.flights.processes import Child, DemoError, child
 from examples.flights.run import TOPIC, Run
@@ -37,10 +37,7 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options with which Java starts sooner: a demo lasts for minutes, and needs no second compiler."""
 PUBLISHER = "flights"
 """The name under which the pipeline writes."""
-NOTHING_LOST = (
-    "nothing was lost: the SOW, a subscriber's view, and the views delays and arrivals equal a recomputation"
-    " of the input"
-)
+INTERRUPTED = "interrupted: the last flights were not compared"
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"
@@ -63,17 +60,20 @@ async def run_demo(options: Options, console: Console) -> int:
         async with AsyncExitStack() as stack:
             run, children, page = await _start(options, console, stack)
             try:
-                problems = await _watched(run, children, until, console)
+                with stopped_by_interrupt(console) as stop:
+                    problems = await _watched(run, children, until, stop, console)
             except asyncio.CancelledError:
-                page.finish(Outcome("interrupted: the run was not checked", None, run.summary().rows()))
+                page.finish(Outcome(INTERRUPTED, None, run.summary().rows()))
                 raise
-            page.finish(Outcome("; ".join(problems) or NOTHING_LOST, not problems, run.summary().rows()))
+            verdict = "; ".join(problems) or run.summary().verdict()
+            moment = None if problems else run.moment
+            page.finish(Outcome(verdict, not problems, run.summary().rows(), moment))
     except (DemoError, SowlineError) as error:
         problems = [str(error)]
     for problem in problems:
         console.print(problem, highlight=False, markup=False, soft_wrap=True)
     if not problems:
-        console.print(NOTHING_LOST, soft_wrap=True)
+        console.print(verdict, highlight=False, soft_wrap=True)
     return EXIT_LOST if problems else 0
 
 
@@ -147,7 +147,9 @@ def _has_browser() -> bool:
     return is_seen and sys.stdout.isatty()
 
 
-async def _watched(run: Run, children: Sequence[Child], until: float | None, console: Console) -> list[str]:
+async def _watched(
+    run: Run, children: Sequence[Child], until: float | None, stop: asyncio.Event, console: Console
+) -> list[str]:
     """Replay, judge and print the summary, while everything is watched; returns what is wrong, as sentences."""
     problems: list[str] = []
     try:
@@ -157,7 +159,7 @@ async def _watched(run: Run, children: Sequence[Child], until: float | None, con
                 *(tasks.create_task(part.must_live()) for part in children),
             ]
             try:
-                await run.replay(until)
+                await run.replay(until, stop)
             except DemoError as stalled:
                 problems.append(str(stalled))
             problems += await run.losses()
@@ -203,16 +205,15 @@ def _directory(given: Path | None) -> Iterator[Path]:
 
 
 async def _interruptible(options: Options, console: Console) -> int:
-    """Run the demo so that the first of SIGINT, SIGTERM and SIGHUP ends it in good order."""
+    """Run the demo so that SIGINT, SIGTERM and SIGHUP end it in good order."""
     task = asyncio.create_task(run_demo(options, console))
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A second signal must not cut short the stopping of processes, which takes a bounded time.
-        loop.add_signal_handler(number, lambda: task.cancelling() or task.cancel())
+    for number in SIGNALS:
+        loop.add_signal_handler(number, cancel, task)
     try:
         return await task
     except asyncio.CancelledError:
-        console.print("interrupted: every process is stopped; the run was not checked")
+        console.print(f"{INTERRUPTED}; every process is stopped")
         return EXIT_INTERRUPTED
 
 

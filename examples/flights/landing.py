@@ -30,16 +30,21 @@ CONSOLE = Path(__file__).parents[2] / "sowline" / "serving" / "console"
 COOKIE = "sowline-demo"
 STATE_S = 0.25
 """Seconds between two states of a stream."""
-GOODBYE_S_MAX = 2.0
-"""How long the end of the demo waits for the streams to say so."""
+GOODBYE_S_MAX = 4.0
+"""How long the end of the demo waits for the pages that are open: each leaves once it shows all that has come."""
 
 
 class Outcome(NamedTuple):
-    """How the demo ended: a sentence, whether nothing was lost (None: not checked), and its numbers by name."""
+    """How the demo ended: a sentence, whether nothing was lost (None: not checked), and its numbers by name.
+
+    `moment` is the simulated one at which everything stands (seconds since 1970); None where not all that was fed
+    has arrived.
+    """
 
     verdict: str
     is_lossless: bool | None
     summary: Sequence[tuple[str, str]]
+    moment: int | None = None
 
 
 class LandingPage:
@@ -145,6 +150,8 @@ class LandingPage:
             yield _event("state", self._state())
             if self._outcome is not None:
                 yield _event("end", self._outcome._asdict())
+                # The page closes the stream; until then, its subscriptions need the query service.
+                await asyncio.sleep(GOODBYE_S_MAX)
         finally:
             self._streams -= 1
 

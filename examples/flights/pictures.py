@@ -25,12 +25,12 @@ SHOWN_S = 10.0
 BEFORE_S, AFTER_S = 1.6, 2.4
 """Of it, how long all is well, and how long the verdict stays."""
 VERDICT_S_MAX = 120.0
-SETTLE_S = 20
+SETTLE_S = 30
 """Seconds after which the treemap and the views have something to show."""
 DRAWN_S = 4
 QUALITY = "55"
 BYTES_MAX = 600_000
-FULL_ROWS = 14
+FULL_ROWS = 8
 
 VIEWS = {
     "console-grid": "#/grid/flights?filter=%2Forigin+%3D+%27JFK%27",
@@ -62,9 +62,7 @@ def main() -> None:
 
 def _animation(page: Page, directory: Path) -> None:
     """Write the landing page as the materializer is killed, until nothing was lost."""
-    _wait(
-        page, f"document.querySelectorAll('#board tr[data-status$=late]:not(.leaves)').length >= {FULL_ROWS}"
-    )
+    _wait(page, f"document.querySelectorAll('#board .late tr').length >= {FULL_ROWS}")
     before = _frames(page, directory / "before", lambda count: count * FRAME_S >= BEFORE_S)
     page.get_by_role("button", name="Kill the materializer").click()
     page.mouse.move(0, 0)

@@ -14,6 +14,7 @@ from examples.flights.data import (
     SCHEDULED,
     Fact,
     Flight,
+    clock_text,
     key_text,
 )
 
@@ -28,9 +29,10 @@ def recompute(facts: Iterable[Fact]) -> dict[str, Body]:
         if fact.kind == CANCELLED:
             world.pop(key, None)
         elif fact.kind == SCHEDULED:
-            world[key] = _schedule(fact.flight)
+            world[key] = {**_schedule(fact.flight), "moment": clock_text(fact.moment)}
         else:
-            world.setdefault(key, _identity(fact.flight)).update(_news(fact.kind, fact.flight))
+            news = {**_news(fact.kind, fact.flight), "moment": clock_text(fact.moment)}
+            world.setdefault(key, _identity(fact.flight)).update(news)
     return world
 
 

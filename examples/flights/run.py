@@ -61,6 +61,8 @@ class Run:
         self._moved = ((0, 0, 0, 0), time.monotonic())
         self._is_held = False
         """Whether the feed waits, so that everything can be compared."""
+        self._is_ending = False
+        """Whether nothing is fed any more."""
 
     async def watch(self) -> None:
         """Follow the topic and the board, and show it, until cancelled."""
@@ -70,16 +72,16 @@ class Run:
                 tasks.create_task(self._follow_board())
                 tasks.create_task(self._refresh())
 
-    async def replay(self, until: float | None) -> None:
-        """Feed until a moment of the monotonic clock, and wait until log, SOW and subscriber have all of it.
+    async def replay(self, until: float | None, stop: asyncio.Event) -> None:
+        """Feed until a moment of the monotonic clock, or `stop`; wait until log, SOW and subscriber have all of it.
 
         Raises DemoError where nothing moves any more before they have.
         """
         await self._wait(lambda: self._view.complete and self._board.complete)
-        stop = asyncio.Event()
         if until is not None:
             asyncio.get_running_loop().call_later(max(0.0, until - time.monotonic()), stop.set)
         await self._feed.run(stop, self._has_room)
+        self._is_ending = True
         await self._wait(self._settled)
 
     async def losses(self) -> list[str]:
@@ -152,21 +154,23 @@ class Run:
     def state(self) -> dict[str, Any]:
         """Return the numbers of the moment, for the landing page."""
         newest = self._view.latencies_ms[-LATENCIES:]
-        seen = min(self._feed.fed, self._view.changes)
         return {
-            # A fact makes a change: this is how far the data are, and the feed is ahead of them in an outage.
-            "moment": self._feed.facts[max(0, seen - 1)].moment,
-            "facts": self._feed.fed,
-            "changes": self._view.changes,
+            "is_ending": self._is_ending,
             "came_s": self._view.came_s,
             "latency_ms": percentile(newest, 0.5),
             "by_visitors": self._counter.by_visitors,
             "visited": len(self._counter.visited),
         }
 
+    @property
+    def moment(self) -> int:
+        """The simulated moment of the newest fact that was fed (seconds since 1970)."""
+        return self._feed.facts[max(0, self._feed.fed - 1)].moment
+
     def summary(self) -> Summary:
         """Return the numbers so far."""
         return Summary(
+            airport=self._board.airport,
             facts=self._feed.fed,
             records_in=self._counter.commands,
             deltas=self._counter.deltas,
@@ -203,7 +207,7 @@ class Run:
         if reached != self._moved[0]:
             self._moved = (reached, now)
         elif now - self._moved[1] > STALL_S_MAX:
-            numbers = "{:,} facts fed, {:,} records in, {:,} changes out, {:,} received".format(*reached)
+            numbers = "{:,} facts fed, {:,} in Kafka, {:,} changes sent, {:,} received".format(*reached)
             raise DemoError(f"nothing moved for {STALL_S_MAX:.0f} s: {numbers}")
 
     async def _follow_all(self) -> None:
@@ -229,7 +233,7 @@ class Run:
 
     def _picture(self) -> RenderableType:
         numbers = (self._feed.fed, self._counter.commands, self._view.changes)
-        footer = "{:,} facts fed, {:,} records in, {:,} changes out".format(*numbers)
+        footer = "{:,} facts fed, {:,} in Kafka, {:,} changes received".format(*numbers)
         rows = max(3, self._console.height - BOARD_MARGIN_LINES)
         return picture(self._board, self._clock(), footer, rows)
 

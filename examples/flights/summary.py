@@ -10,6 +10,7 @@ from examples.flights.view import percentile
 class Summary(NamedTuple):
     """The numbers of one run; None is a number that was not taken."""
 
+    airport: str
     facts: int
     records_in: int
     deltas: int
@@ -26,23 +27,36 @@ class Summary(NamedTuple):
     def rows(self) -> list[tuple[str, str]]:
         """Return the name of each number, and the number as text."""
         return [
-            ("facts fed", _count(self.facts)),
-            ("records in", _count(self.records_in)),
-            ("  of them deltas", _count(self.deltas)),
-            ("dead letters", _count(self.dead_letters)),
+            ("facts about flights that were fed", _count(self.facts)),
+            ("records that Spark wrote to Kafka", _count(self.records_in)),
+            ("  of them only what has changed of a flight", _count(self.deltas)),
+            ("  refused as wrong", _count(self.dead_letters)),
             *([("commands of visitors", _count(self.by_visitors))] if self.by_visitors else []),
-            ("SOW size", _count(self.sow_size)),
-            *((f"groups in {view}", _count(number)) for view, number in self.groups.items()),
-            ("changes out", _count(self.changes_out)),
-            ("OOFs, board", _count(self.board_oofs)),
-            ("OOFs, subscriber of all", _count(self.oofs)),
-            ("end to end p50", _time(percentile(self.latencies_ms, 0.5))),
-            ("end to end p99", _time(percentile(self.latencies_ms, 0.99))),
+            ("flights that Sowline holds", _count(self.sow_size)),
+            *((f"records of the view {view}", _count(number)) for view, number in self.groups.items()),
+            ("changes that Sowline sent", _count(self.changes_out)),
+            ("flights that were cancelled", _count(self.oofs)),
+            (f"flights that left the board of {self.airport}", _count(self.board_oofs)),
+            ("from Kafka to a subscriber, median", _time(percentile(self.latencies_ms, 0.5))),
+            ("from Kafka to a subscriber, 99 of 100 within", _time(percentile(self.latencies_ms, 0.99))),
         ]
+
+    def verdict(self) -> str:
+        """Return, for a run in which nothing was lost, what was compared."""
+        views = "".join(
+            f", all {_count(number)} records of the view {view}" for view, number in self.groups.items()
+        )
+        visits = " (those that visitors wrote are left out)" if self.by_visitors else ""
+        return (
+            f"nothing was lost: the demo worked out from the {_count(self.facts)} facts about flights, without"
+            " Sowline, what every record has to be. These are equal:"
+            f" all {_count(self.sow_size)} flights that Sowline holds{visits},"
+            f" the copy that a subscriber kept up to date{views}"
+        )
 
     def lines(self) -> list[str]:
         """Return the numbers as an aligned table."""
-        return [f"{name:<24}{value:>12}" for name, value in self.rows()]
+        return [f"{name:<44}{value:>12}" for name, value in self.rows()]
 
 
 def _count(number: int | None) -> str:

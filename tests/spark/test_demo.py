@@ -23,6 +23,7 @@ ONLY_ON_LINUX = pytest.mark.skipif(
 pytestmark = [pytest.mark.timeout(420), ONLY_ON_LINUX]
 
 MARK = "SOWLINE_DEMO_TEST"
+FED = "facts about flights that were fed"
 
 
 @contextmanager
@@ -77,12 +78,17 @@ def numbers(output: str) -> dict[str, int]:
     return {name: int(number.replace(",", "")) for name, number in found}
 
 
-def last_event(link: str) -> tuple[str, dict[str, Any]]:
-    """Open the demo's page and return the last event of its stream of states: the name and the data."""
+def last_event(link: str, ended: subprocess.Popen[str] | None = None) -> tuple[str, dict[str, Any]]:
+    """Open the demo's page and return the last event of its stream of states: the name and the data.
+
+    A demo that is given is ended by SIGTERM once the stream is open.
+    """
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     with opener.open(link):
         pass
     with opener.open(f"{link.partition('?')[0]}states") as stream:
+        if ended is not None:
+            ended.terminate()
         events = stream.read().decode().strip().split("\n\n")
     name, data = (line.partition(": ")[2] for line in events[-1].split("\n"))
     return name, json.loads(data)
@@ -103,16 +109,34 @@ def test_demo() -> None:
     name, outcome = received.result()
     assert (name, outcome["is_lossless"]) == ("end", True)
     assert outcome["verdict"].startswith("nothing was lost")
-    assert ["facts fed", f"{rows['facts fed']:,}"] in outcome["summary"]
-    assert rows["facts fed"] == rows["records in"] == rows["changes out"] > 1000, output
-    assert 0 < rows["of them deltas"] < rows["records in"], output
-    assert rows["SOW size"] > 0, output
-    assert rows["dead letters"] == 0, output
-    assert rows["groups in delays"] > 10, output
-    assert rows["groups in arrivals"] > 10, output
-    assert {"OOFs, board", "end to end p50", "end to end p99"} <= rows.keys(), output
+    assert outcome["moment"] is not None
+    assert [FED, f"{rows[FED]:,}"] in outcome["summary"]
+    assert (
+        rows[FED] == rows["records that Spark wrote to Kafka"] == rows["changes that Sowline sent"] > 1000
+    ), output
+    assert 0 < rows["of them only what has changed of a flight"] < rows[FED], output
+    assert rows["flights that Sowline holds"] > 0, output
+    assert rows["refused as wrong"] == 0, output
+    assert rows["records of the view delays"] > 10, output
+    assert rows["records of the view arrivals"] > 10, output
+    assert {"flights that left the board of JFK", "from Kafka to a subscriber, median"} <= rows.keys(), output
     assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
     assert "nothing was lost" in output
+
+
+def test_interrupted() -> None:
+    """A signal other than Ctrl-C ends the demo at once: it says that it has not compared, and leaves no process."""
+    with demo("--no-browser") as (process, mark):
+        assert process.stdout is not None
+        link = next(line.split()[-1] for line in process.stdout if "in a browser" in line)
+        with ThreadPoolExecutor() as pool:
+            received = pool.submit(last_event, link, process)
+            output = process.stdout.read()
+        assert process.wait() == 130, output  # as docs/demo.md says
+        wait_until_none(mark)
+    assert "interrupted: the last flights were not compared" in output
+    name, outcome = received.result()
+    assert (name, outcome["is_lossless"], outcome["moment"]) == ("end", None, None)
 
 
 def test_directory_in_use(tmp_path: Path) -> None:

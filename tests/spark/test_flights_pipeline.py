@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.flights.data import Fact, Flight, feed_of, flights_csv, key_text, read_flights
+from examples.flights.data import Fact, Flight, clock_text, feed_of, flights_csv, key_text, read_flights
 from examples.flights.demo import PIPELINE_FILE
 from examples.flights.feed import SliceWriter, slices
 from sowline_ingest.definition import load_pipeline
@@ -75,6 +75,7 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
         body["hour"] = int(flight.sched_dep_time) // 100
     late = fact.kind == "departed" and int(flight.dep_delay) >= 15
     body["status"] = "departed late" if late else fact.kind
+    body["moment"] = clock_text(fact.moment)
     return Command(key, body, "publish" if fact.kind == "scheduled" else "delta_publish", sequence)
 
 

@@ -1,26 +1,24 @@
-// The departures board: a table row for each record, kept by its SOW key.
+// A part of the departures board: a table row for each record, kept by its SOW key.
 import { delayFill } from "./svg.js";
 import { CARRIERS, day, face } from "./text.js";
 
-const LEAVE_MS = 500;
-/** So many rows fade at most: where a burst of changes takes more away, those that stay are to be seen. */
-const LEAVING_MAX = 2;
-
 /** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
-const STATUS = { scheduled: "scheduled", late: "at gate", "departed late": "in flight" };
+const STATUS = { scheduled: "scheduled", late: "waiting", "departed late": "in flight" };
 /** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
 
+/** Whether a flight is late and still at the gate. */
+export const isWaiting = ({ status }) => status === "late";
+
+/** How many minutes ago a flight was due, as far as that is known. */
+const overdue = ({ time_hour: hour, sched_dep_time: due }, moment) => Math.floor((moment - Date.parse(hour) / 1000) / 60) - (due % 100);
+
 /** How many minutes a flight at the gate has waited so far; its delay is known when it departs. */
-function waited({ time_hour: hour, sched_dep_time: due }, moment) {
-  const minutes = Math.floor((moment - Date.parse(hour) / 1000) / 60) - (due % 100);
-  return Number.isFinite(minutes) ? Math.max(LATE_MIN, minutes) : LATE_MIN;
-}
+const waited = (record, moment) => Math.max(LATE_MIN, overdue(record, moment) || 0);
 
 export class Board {
   #body;
   #airports;
-  /** By SOW key: the row and, while it leaves, the timer that removes it. */
   #rows = new Map();
 
   /** `airports` gives the name of an airport by its code, as far as it is known. */
@@ -31,16 +29,18 @@ export class Board {
 
   /** Show these keys and records in this order, as of a simulated moment (seconds since 1970); a row that has its place is not moved. */
   show(entries, moment) {
-    const wanted = new Map(entries.map(({ key, record }) => [key, record]));
-    for (const [key, kept] of this.#rows) if (!wanted.has(key)) this.#leave(key, kept);
+    const wanted = new Set(entries.map(({ key }) => key));
+    for (const [key, row] of this.#rows) {
+      if (wanted.has(key)) continue;
+      row.remove();
+      this.#rows.delete(key);
+    }
     let place = this.#body.firstElementChild;
-    for (const [key, record] of wanted) {
-      const kept = this.#rows.get(key) ?? this.#enter(key);
-      this.#stay(kept);
-      this.#fill(kept.row, record, moment);
-      while (place !== null && place !== kept.row && place.classList.contains("leaves")) place = place.nextElementSibling;
-      if (place === kept.row) place = place.nextElementSibling;
-      else this.#body.insertBefore(kept.row, place);
+    for (const { key, record } of entries) {
+      const row = this.#rows.get(key) ?? this.#enter(key);
+      this.#fill(row, record, moment);
+      if (place === row) place = place.nextElementSibling;
+      else this.#body.insertBefore(row, place);
     }
   }
 
@@ -50,43 +50,20 @@ export class Board {
     // A row that is moved later must not slide in again.
     row.addEventListener("animationend", () => row.classList.remove("enters"));
     for (let number = 0; number < 5; number += 1) row.append(document.createElement("td"));
-    const kept = { row, timer: undefined };
-    this.#rows.set(key, kept);
-    return kept;
-  }
-
-  #leave(key, kept) {
-    if (kept.timer !== undefined) return;
-    const remove = () => {
-      kept.row.remove();
-      this.#rows.delete(key);
-    };
-    if (this.#body.querySelectorAll(".leaves").length >= LEAVING_MAX) {
-      remove();
-      return;
-    }
-    kept.row.classList.add("leaves");
-    kept.timer = setTimeout(remove, LEAVE_MS);
-  }
-
-  /** A record that comes back while its row leaves keeps the row. */
-  #stay(kept) {
-    if (kept.timer === undefined) return;
-    clearTimeout(kept.timer);
-    kept.timer = undefined;
-    kept.row.classList.remove("leaves");
+    this.#rows.set(key, row);
+    return row;
   }
 
   #fill(row, record, moment) {
     const [due, flight, route, status, delay] = row.children;
     const { carrier, origin, dest, time_hour: hour, dep_delay: late } = record;
-    const date = hour ? day(new Date(hour)) : "";
+    const date = Number.isFinite(Date.parse(hour)) ? day(Date.parse(hour)) : "";
     write(due, face(record.sched_dep_time), date === day(moment * 1000) ? "" : date);
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");
     write(route, `${origin ?? "???"} → ${dest ?? "???"}`, this.#airports(dest) ?? "");
-    write(status, STATUS[record.status] ?? record.status);
     const isScheduled = record.status === "scheduled";
-    write(delay, isScheduled ? "" : late === undefined ? `${waited(record, moment)}+` : `+${late}`);
+    write(status, isScheduled && overdue(record, moment) >= 0 ? "due now" : STATUS[record.status] ?? record.status);
+    write(delay, isScheduled ? "" : `+${late ?? waited(record, moment)}`);
     delay.style.setProperty("--delay", isScheduled ? "transparent" : delayFill(late ?? waited(record, moment)));
     row.dataset.status = record.status;
   }

@@ -1,5 +1,5 @@
 // The treemap of carriers and the heat map of carriers and hours.
-import { area, delayFill, keep } from "./svg.js";
+import { area, delayFill, keep, onShade } from "./svg.js";
 import { CARRIERS, count, minutes } from "./text.js";
 
 const CHARACTER = 7;
@@ -27,19 +27,38 @@ function divide(items, x, y, width, height, found = []) {
 /** The longest of these texts that has room, if any. */
 const fitting = (width, ...texts) => texts.find((text) => text.length * CHARACTER <= width - 14);
 
+/** A carrier with a smaller share of the flights has no room for its name. */
+const SHARE_MIN = 0.025;
+
+/** Merge the smallest carriers until each tile has room for its name. */
+export function merged(items) {
+  const total = items.reduce((sum, { value }) => sum + value, 0);
+  const others = [];
+  let value = 0;
+  let delay = 0;
+  while (items.length > others.length && (items.at(-1 - others.length).value < SHARE_MIN * total || (others.length > 0 && value < SHARE_MIN * total))) {
+    const next = items.at(-1 - others.length);
+    delay = (delay * value + next.delay * next.value) / (value + next.value);
+    value += next.value;
+    others.push(next);
+  }
+  if (others.length < 2) return items;
+  const names = others.map(({ name }) => name).reverse().join(", ");
+  return [...items.slice(0, items.length - others.length), { carrier: "others", name: `${others.length} others`, names, value, delay }];
+}
+
 export function drawCarriers(svg, records) {
-  const items = records.map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), value, delay: delay ?? 0 }))
+  const items = records.map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
-  keep(svg, divide(items, 0, 0, ...area(svg)).flatMap(({ carrier, value, delay, x, y, width, height }) => {
-    const name = CARRIERS[carrier] ?? carrier;
-    const title = `${name}: ${count(value)} flights, on average ${minutes(delay)}`;
+  keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, names, value, delay, x, y, width, height }) => {
+    const title = `${names ?? name}: ${count(value)} flights, on average ${minutes(delay)}`;
     const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };
-    const label = height > LINE + 4 ? fitting(width, name, carrier) : undefined;
+    const label = height > LINE + 4 ? fitting(width, name, carrier, "…") : undefined;
     const number = height > 2 * LINE + 8 && label ? fitting(width, `${count(value)} flights`, count(value)) : undefined;
     return [
       { key: carrier, name: "rect", rx: 3, class: "shade", title, style: `fill: ${delayFill(delay)}`, ...box },
-      ...(label ? [{ key: `${carrier} name`, name: "text", class: "on-shade", text: label, x: x + 8, y: y + 18 }] : []),
-      ...(number ? [{ key: `${carrier} number`, name: "text", class: "on-shade", text: number, x: x + 8, y: y + 18 + LINE }] : []),
+      ...(label ? [{ key: `${carrier} name`, name: "text", class: onShade(delay), text: label, x: x + 8, y: y + 18 }] : []),
+      ...(number ? [{ key: `${carrier} number`, name: "text", class: onShade(delay), text: number, x: x + 8, y: y + 18 + LINE }] : []),
     ];
   }));
 }
@@ -55,7 +74,7 @@ export function drawHeat(svg, records) {
   const [width, height] = [(across - left) / HOURS, Math.min(26, (down - TOP) / Math.max(1, carriers.length))];
   const hours = Array.from({ length: HOURS }, (_, index) => HOUR_FIRST + index).filter((hour) => hour % (width < 22 ? 3 : 1) === 0);
   keep(svg, [
-    ...(isWide ? [{ key: "hours", name: "text", class: "axis", text: "scheduled hour", x: 0, y: 12 }] : []),
+    ...(isWide ? [{ key: "hours", name: "text", class: "axis", text: "due at hour", x: 0, y: 12 }] : []),
     ...hours.map((hour) => ({ key: `hour ${hour}`, name: "text", class: "axis", "text-anchor": "middle", text: String(hour), x: left + (hour - HOUR_FIRST + 0.5) * width, y: 12 })),
     ...carriers.map((carrier, index) => ({ key: carrier, name: "text", class: "axis", text: isWide ? CARRIERS[carrier] ?? carrier : carrier, x: 0, y: TOP + (index + 0.5) * height + 4 })),
     ...cells.map(({ carrier, hour, flights, delay, worst }) => ({

@@ -3,6 +3,8 @@ import { area, keep } from "./svg.js";
 import { seconds } from "./text.js";
 
 const SHOWN_S = 120;
+/** Where no change has come for so long, nothing is measured: the line has a gap. */
+const GAP_S = 2;
 const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
 const LABEL_WIDTH = 40;
@@ -15,26 +17,27 @@ export class LatencyChart {
     this.#svg = svg;
   }
 
-  /** Note a latency in milliseconds; null while nothing comes through. */
-  add(now, latency) {
-    this.#samples.push([now, latency]);
+  /** Note a latency in milliseconds, and when the newest change came that it is of; null while nothing comes through. */
+  add(now, latency, came) {
+    this.#samples.push([now, came !== null && now - came <= GAP_S ? latency : null]);
     while (this.#samples[0][0] < now - SHOWN_S) this.#samples.shift();
   }
 
-  /** Draw it; an outage has a beginning and, once it is over, an end, in seconds since 1970. */
-  draw(now, outages) {
+  /** Draw it until a moment, whose name is `last`; an outage has a beginning and, once it is over, an end, in seconds since 1970. */
+  draw(now, outages, last) {
     const [width, height] = area(this.#svg);
     const most = Math.max(1000, ...this.#samples.map(([, latency]) => latency ?? 0));
     const ticks = TICKS.slice(0, TICKS.findIndex(([value]) => value >= most) + 1 || TICKS.length);
     const top = Math.log10(ticks.at(-1)[0]);
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
+    const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
       ...ticks.flatMap(([value, text]) => [
         { key: `line ${text}`, name: "line", class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) },
         { key: text, name: "text", class: "axis", "text-anchor": "end", text, x: LEFT - 8, y: y(value) + 4 },
       ]),
-      ...[[0, "now", "end"], [60, "1 min ago", "middle"], [120, "2 min ago", "start"]].map(([ago, text, anchor]) => ({ key: text, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
+      ...[[0, last, "end"], [60, `1 min ${before}`, "middle"], [120, `2 min ${before}`, "start"]].map(([ago, text, anchor]) => ({ key: `at ${ago}`, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
       ...outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).flatMap(({ since, until = now }) => {
         const [from, to] = [x(since), x(until)];
         const label = { key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle" };

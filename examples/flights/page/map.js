@@ -6,7 +6,11 @@ import { count, minutes } from "./text.js";
 const RADIANS = Math.PI / 180;
 const SCALE = 1300;
 const [CENTER_X, CENTER_Y] = [487.5, 305];
-const BUSIEST = 4;
+const BUSIEST = 6;
+/** So many airports have their code beside their dot, where there is room. */
+const NAMED = 12;
+/** The room that a code takes, in pixels. */
+const [LABEL_WIDTH, LABEL_HEIGHT] = [28, 13];
 const EDGE = 980;
 const NEW_YORK = [-73.9, 40.7];
 
@@ -47,6 +51,7 @@ function round(number) {
 
 export class ArrivalsMap {
   #dots = element("g", {});
+  #names = element("g", {});
   #svg;
   #sizes;
   #busiest;
@@ -58,6 +63,7 @@ export class ArrivalsMap {
       element("path", { d: LAND, class: "land" }),
       element("path", { d: BORDERS, class: "borders" }),
       this.#dots,
+      this.#names,
       element("text", { x: EDGE, y: y + 40, class: "place", "text-anchor": "end" }, "New York"),
     );
   }
@@ -72,7 +78,10 @@ export class ArrivalsMap {
       const title = `${dest}, ${airport.name}: ${count(flights)} flights, on average ${minutes(delay ?? 0)}`;
       return { key: dest, name: "circle", class: "shade", cx: cx.toFixed(1), cy: cy.toFixed(1), r: radius(flights, most).toFixed(1), style: `fill: ${delayFill(delay ?? 0)}`, title };
     }));
-    this.#drawSizes(most);
+    const unit = this.#svg.clientWidth / this.#svg.viewBox.baseVal.width;
+    this.#svg.style.setProperty("--unit", unit.toFixed(3));
+    this.#drawNames(known, most, unit);
+    this.#drawSizes(most, unit);
     this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay }) => {
       const item = document.createElement("li");
       const parts = [airport?.name ?? dest, `${count(flights)} flights`, minutes(delay ?? 0)];
@@ -81,9 +90,22 @@ export class ArrivalsMap {
     }));
   }
 
+  /** The codes of the busiest airports, each beside its dot unless a busier one's is there. */
+  #drawNames(airports, most, unit) {
+    const taken = [];
+    keep(this.#names, airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
+      const [x, y] = place(lon, lat);
+      const away = radius(flights, most) + 4;
+      const isLeft = x - away - LABEL_WIDTH / unit > this.#svg.viewBox.baseVal.x;
+      const box = { x: isLeft ? x - away : x + away, y };
+      if (taken.some((other) => Math.abs(other.x - box.x) < LABEL_WIDTH / unit && Math.abs(other.y - box.y) < LABEL_HEIGHT / unit)) return [];
+      taken.push(box);
+      return [{ key: dest, name: "text", class: "code", "text-anchor": isLeft ? "end" : "start", text: dest, x: box.x.toFixed(1), y: (y + 4 / unit).toFixed(1) }];
+    }));
+  }
+
   /** The legend of the sizes, as large as on the map. */
-  #drawSizes(most) {
-    const unit = this.#svg.clientWidth / this.#svg.viewBox.baseVal.width;
+  #drawSizes(most, unit) {
     const numbers = [...new Set([round(most), round(Math.max(1, most / 10))])];
     this.#sizes.replaceChildren(...numbers.flatMap((number) => {
       const r = radius(number, most) * unit;

@@ -1,10 +1,10 @@
 // What the visitor is told while a part is dead and afterwards: from the demo's states, and from what the page itself receives.
-import { count, seconds, wall } from "./text.js";
+import { count, many, seconds, wall } from "./text.js";
 
 const PARTS = {
-  materializer: { name: "Materializer", done: "Materializer killed" },
-  "query-service": { name: "Query service", done: "Query service killed" },
-  kafka: { name: "Kafka", done: "Kafka killed and restarted" },
+  materializer: { name: "Materializer", done: "Materializer was killed" },
+  "query-service": { name: "Query service", done: "Query service was killed" },
+  kafka: { name: "Kafka", done: "Kafka was killed and restarted" },
 };
 
 /** An outage begins when a button is pressed, and ends when changes come through and every view of the page is live again. */
@@ -51,11 +51,16 @@ export class Outages {
     return this.#came;
   }
 
-  /** What is dead, and since when; or that nothing is. */
+  /** Since when something is dead, in seconds since 1970; undefined while nothing is. */
+  get since() {
+    return this.current?.pressed_s ?? this.#lost;
+  }
+
+  /** What is dead, or that nothing is. */
   get chip() {
     const { current } = this;
-    if (current !== undefined) return `${PARTS[current.part].name} dead since ${wall(current.pressed_s)}`;
-    if (this.#lost !== undefined) return `Connection lost since ${wall(this.#lost)}`;
+    if (current !== undefined) return `${PARTS[current.part].name} dead`;
+    if (this.#lost !== undefined) return "Connection lost";
     return this.phase === "checking" ? "Back: comparing every record" : "Live";
   }
 
@@ -70,15 +75,26 @@ export class Outages {
     return this.#events.map((event, number) => ({
       kind: event.is_lossless === null ? "" : event.is_lossless ? "ok" : "bad",
       when: wall(event.pressed_s),
-      what: PARTS[event.part].done,
+      what: this.#over.has(number) ? PARTS[event.part].done : `${PARTS[event.part].name} is dead`,
       result: this.#result(event, number),
     })).reverse();
   }
 
   #result({ back_s: back, is_lossless: lossless, verdict, records }, number) {
-    if (!this.#over.has(number)) return "No change comes through.";
+    if (!this.#over.has(number)) return "No change comes through. It starts again by itself.";
     const waited = back === null ? "" : `Back after ${seconds(this.#over.get(number) - this.#events[number].pressed_s)}. `;
     if (lossless === null) return `${waited}Comparing every record…`;
-    return `${waited}${lossless ? `${count(records)} records compared: ${verdict}.` : verdict}`;
+    return `${waited}${lossless ? `${count(records)} flights compared: ${verdict}.` : verdict}`;
+  }
+
+  /** What the comparisons so far have found, where none follows. */
+  get checks() {
+    const made = this.#events.filter(({ is_lossless: lossless }) => lossless !== null);
+    const clean = made.filter(({ is_lossless: lossless }) => lossless).length;
+    const rest = "What came afterwards was not compared.";
+    if (made.length === 0) return "Nothing was compared with what was fed.";
+    return clean === made.length
+      ? `${many(clean, "comparison")} before found that nothing was lost. ${rest}`
+      : `${clean} of ${many(made.length, "comparison")} before found that nothing was lost. ${rest}`;
   }
 }

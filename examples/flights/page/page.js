@@ -1,14 +1,20 @@
 // The demo's landing page: live views of the query service, and the demo's own numbers and buttons.
 import { connect } from "../console/built/sowline.js";
-import { Board } from "./board.js";
+import { Departures } from "./departures.js";
 import { drawCarriers, drawHeat } from "./charts.js";
 import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
+import { Moments } from "./moments.js";
 import { Outages } from "./outage.js";
-import { count, seconds, simulated, wall } from "./text.js";
+import { count, many, seconds, simulated, since, zone } from "./text.js";
 
-const ROWS = 14;
+/** A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long, and not much later. */
+const STILL_MS = 120;
 const TICK_MS = 100;
+const DRAW_MS_MAX = 600;
+/** At the end, everything that was fed is on the page once no view has changed for longer than they are conflated. */
+const END_STILL_MS = 1200;
+const END_MS_MAX = 3500;
 const NOT_LIVE = ["reconnecting", "catching up", "failed"];
 const get = (id) => document.getElementById(id);
 const write = (node, text) => {
@@ -17,55 +23,76 @@ const write = (node, text) => {
 
 const client = connect(document.body.dataset.service);
 const departures = client.view("flights", { filter: "/status IN ('scheduled', 'late', 'departed late')", orderBy: "/time_hour, /sched_dep_time, /carrier, /flight" });
-const carriers = client.view("flights", { options: "conflation=1s,projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay) AS /delay],grouping=[/carrier]" });
-const delays = client.view("delays", { options: "conflation=1s" });
-const arrivals = client.view("arrivals", { options: "conflation=1s" });
+const carriers = client.view("flights", { filter: "/dep_delay IS NOT NULL", options: "conflation=500ms,projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay) AS /delay,MAX(/moment) AS /moment],grouping=[/carrier]" });
+const delays = client.view("delays", { options: "conflation=500ms" });
+const arrivals = client.view("arrivals", { options: "conflation=500ms" });
 const airports = client.view("airports");
-const views = [departures, carriers, delays, arrivals];
+const views = { departures, carriers, delays, arrivals };
 
 const names = new Map();
-const board = new Board(get("board"), (code) => names.get(code));
+const board = new Departures(get("departures"), (code) => names.get(code));
 const latencies = new LatencyChart(get("latencies"));
 const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
+const moments = new Moments();
 let state;
 let isPressed = false;
 /** When the demo ended, in seconds since 1970. */
 let ended;
+/** Whether the page stands still: after the end, or where the demo no longer answers. */
+let isStill = false;
 
-function drawBoard() {
-  if (state === undefined) return;
-  const rows = departures.snapshot();
-  board.show(rows.slice(0, ROWS), state.moment);
-  const late = rows.filter(({ record }) => record.status !== "scheduled").length;
-  write(get("counts"), `${late} late, ${rows.length - late} scheduled`);
-  get("empty").hidden = rows.length > 0;
-  if (departures.status === "live") write(get("empty"), "No flight is due at this hour.");
+/** Draw all that the views hold, at once: the clock, the counts, the rows and the charts are of one instant of the page. */
+function draw() {
+  for (const [name, view] of Object.entries(views)) moments.take(name, view.values());
+  board.draw(departures.snapshot(), moments.of("departures") ?? 0, departures.status === "live");
+  drawCarriers(get("carriers"), [...carriers.values()]);
+  drawHeat(get("heat"), [...delays.values()]);
+  map.draw([...arrivals.values()]);
+  drawMoments();
 }
 
-const PHASES = { starting: "Starting", ended: "Ended", lost: "The demo no longer answers" };
+/** The clock is the moment of the newest record that is shown; each panel says the moment of its own newest one. */
+function drawMoments() {
+  const { newest } = moments;
+  write(get("clock"), newest === undefined ? " " : simulated(newest));
+  const ago = outages.phase === "down" && ended === undefined && outages.asOf !== null ? `, ${seconds(Math.max(0, Date.now() / 1000 - outages.asOf))} ago` : "";
+  for (const node of document.querySelectorAll("[data-of]")) {
+    const moment = moments.of(node.dataset.of);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${ago}`);
+  }
+}
+
+const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
   down: "since the last change",
   checking: "the feed waits until everything is compared",
-  live: "from Kafka’s log to a subscriber, median of the newest changes",
-  ended: "last measured, from Kafka’s log to a subscriber",
-  lost: "last measured, from Kafka’s log to a subscriber",
+  ending: "the feed has stopped; everything is compared",
+  live: "from the write to Kafka to a subscriber: median of the newest 200",
+  ended: "last measured, from the write to Kafka to a subscriber",
+  lost: "last measured, from the write to Kafka to a subscriber",
 };
 
-/** What the page says of the moment; `own` is a phase that is the page's, not an outage's. */
-function drawMoment(own) {
+function phaseNow() {
+  if (ended !== undefined) return "ended";
+  if (isStill) return "lost";
+  return outages.phase === "live" && state?.is_ending ? "ending" : outages.phase;
+}
+
+/** What the page says of the instant. */
+function drawInstant() {
   const now = ended ?? Date.now() / 1000;
-  const phase = own ?? outages.phase;
+  const phase = phaseNow();
   document.body.dataset.phase = phase;
-  write(get("chip"), PHASES[phase] ?? outages.chip);
-  const isDown = phase === "down";
+  const [what, lasts] = get("chip").children;
+  write(what, PHASES[phase] ?? outages.chip);
+  write(lasts, phase === "down" ? ` for ${Math.max(0, Math.floor(now - outages.since))} s` : "");
   const latency = state?.latency_ms ?? null;
-  write(get("latency"), isDown && outages.asOf !== null ? seconds(Math.max(0, now - outages.asOf)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
+  write(get("latency"), phase === "down" && outages.asOf !== null ? seconds(Math.max(0, now - outages.asOf)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
   write(get("latency-of"), FIGURES[phase] ?? FIGURES.live);
-  const asOf = phase === "live" || outages.asOf === null ? "" : `as of ${wall(outages.asOf)}`;
-  for (const node of document.querySelectorAll(".as-of")) write(node, asOf);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
-  latencies.draw(now, outages.spans);
+  latencies.draw(now, outages.spans, ended === undefined ? "now" : "end");
+  drawMoments();
 }
 
 const eventsShown = [];
@@ -90,24 +117,31 @@ function drawEvents() {
 function takeState(taken) {
   state = taken;
   const now = Date.now() / 1000;
-  outages.take(state, !views.some(({ status }) => NOT_LIVE.includes(status)), now);
-  latencies.add(now, outages.phase === "down" ? null : state.latency_ms);
-  write(get("clock"), simulated(state.moment));
-  write(get("facts"), count(state.facts));
-  write(get("changes"), count(state.changes));
-  write(get("visitors"), state.by_visitors ? `${count(state.by_visitors)} commands of visitors wrote ${count(state.visited)} records: they are shown, and left out of the comparison.` : "");
+  outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
+  latencies.add(now, outages.phase === "live" ? state.latency_ms : null, state.came_s);
+  const { by_visitors: commands, visited } = state;
+  write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
   drawEvents();
-  drawMoment();
+  drawInstant();
 }
 
-const ENDS = { true: ["ok", "The demo has ended: nothing was lost"], false: ["bad", "The demo has ended: something was lost, or did not work"], null: ["", "The demo was stopped"] };
+const ENDS = {
+  true: ["ok", "The demo has ended: nothing was lost"],
+  false: ["bad", "The demo has ended: something was lost, or did not work"],
+  null: ["", "The demo was interrupted before its last comparison"],
+};
 
-function takeEnd({ verdict, is_lossless: lossless, summary }) {
+const sentenceOf = (verdict) => {
+  const text = verdict.replace(/^nothing was lost: /, "");
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+};
+
+function takeEnd({ verdict, is_lossless: lossless, summary, moment }) {
   ended = Date.now() / 1000;
   const outcome = get("outcome");
   const [title, sentence, numbers] = outcome.children;
   [outcome.className, title.textContent] = ENDS[lossless];
-  sentence.textContent = `${verdict[0].toUpperCase()}${verdict.slice(1)}.`;
+  sentence.textContent = lossless === null ? outages.checks : sentenceOf(verdict);
   numbers.replaceChildren(...summary.map(([name, value]) => {
     const [pair, term, number] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));
     [term.textContent, number.textContent] = [name.trim(), value];
@@ -115,49 +149,71 @@ function takeEnd({ verdict, is_lossless: lossless, summary }) {
     return pair;
   }));
   outcome.hidden = false;
-  drawMoment("ended");
+  drawInstant();
+  standStill(moment);
+}
+
+/** Show what still comes, then nothing more: everything that was fed is there, and the page stands at its moment. */
+async function standStill(moment) {
+  const began = Date.now();
+  while (Date.now() - Math.max(began, changed) < END_STILL_MS && Date.now() - began < END_MS_MAX) await new Promise((resolve) => { setTimeout(resolve, TICK_MS); });
+  if (moment !== null) moments.end(moment);
+  draw();
+  isStill = true;
+  states.close();
+  client.close();
 }
 
 for (const button of document.querySelectorAll("[data-part]")) {
   button.addEventListener("click", async () => {
     isPressed = true;
-    drawMoment();
+    drawInstant();
     await fetch(new URL(`/do/${button.dataset.part}`, import.meta.url), { method: "POST" }).catch(() => {});
     isPressed = false;
-    drawMoment(ended && "ended");
+    drawInstant();
     button.focus();
   });
 }
 
 const states = new EventSource(new URL("/states", import.meta.url));
-states.addEventListener("state", ({ data }) => takeState(JSON.parse(data)));
-states.addEventListener("end", ({ data }) => {
-  states.close();
-  takeEnd(JSON.parse(data));
+states.addEventListener("state", ({ data }) => {
+  isStill = false;
+  takeState(JSON.parse(data));
 });
-states.addEventListener("error", () => drawMoment("lost"));
+states.addEventListener("end", ({ data }) => takeEnd(JSON.parse(data)));
+states.addEventListener("error", () => {
+  if (ended !== undefined) return;
+  isStill = true;
+  drawInstant();
+});
 
-/** Call a function soon after each change, and once for all changes until then. */
-function soon(view, draw, after = TICK_MS) {
-  let due;
-  const later = () => {
-    due ??= setTimeout(() => {
-      due = undefined;
-      draw();
-    }, after);
-  };
-  view.onChange(later);
-  view.onStatus(later);
-  new ResizeObserver(later).observe(document.body);
+/** When a view last changed, in milliseconds since 1970. */
+let changed = 0;
+let due;
+let latest = 0;
+function soon() {
+  changed = Date.now();
+  if (isStill) return;
+  if (due === undefined) latest = changed + DRAW_MS_MAX;
+  clearTimeout(due);
+  due = setTimeout(() => {
+    due = undefined;
+    if (!isStill) draw();
+  }, Math.max(0, Math.min(STILL_MS, latest - changed)));
 }
-soon(departures, drawBoard);
-soon(carriers, () => drawCarriers(get("carriers"), [...carriers.values()]));
-soon(delays, () => drawHeat(get("heat"), [...delays.values()]));
-soon(arrivals, () => map.draw([...arrivals.values()]));
+departures.onChange((patch) => board.take(patch));
+for (const view of Object.values(views)) {
+  view.onChange(soon);
+  view.onStatus(soon);
+}
 airports.ready.then(() => {
   for (const { faa, name } of airports.values()) names.set(faa, name);
 }, () => {});
 setInterval(() => {
-  if (outages.phase === "down" && states.readyState === EventSource.OPEN) drawMoment();
+  if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
-new ResizeObserver(() => latencies.draw(ended ?? Date.now() / 1000, outages.spans)).observe(get("latencies"));
+new ResizeObserver(() => {
+  draw();
+  latencies.draw(ended ?? Date.now() / 1000, outages.spans, ended === undefined ? "now" : "end");
+}).observe(document.querySelector("main"));
+write(get("zone"), `by your clock (${zone()})`);

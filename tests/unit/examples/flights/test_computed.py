@@ -10,7 +10,9 @@ from examples.flights.demo import TOPICS_FILE
 from sowline.config.topics import load_topics
 
 HOUSTON = Airport("IAH", "George Bush Intercontinental", 29.98, -95.34)
-SCHEDULED = {"carrier": "UA", "hour": 5, "dest": "IAH", "status": "scheduled"}
+MOMENT = "2013-01-01T10:05:00Z"
+LATER = "2013-01-01T12:00:00Z"
+SCHEDULED = {"carrier": "UA", "hour": 5, "dest": "IAH", "status": "scheduled", "moment": MOMENT}
 
 
 def landed(dest: str, departure: int, arrival: int) -> dict[str, Any]:
@@ -20,20 +22,26 @@ def landed(dest: str, departure: int, arrival: int) -> dict[str, Any]:
 
 def test_delays() -> None:
     """Flights that have departed, by carrier and hour; those that have not are in no group."""
-    flights = [landed("IAH", 4, 0), landed("SJU", 7, 0), landed("IAH", 1, 0) | {"hour": 6}, SCHEDULED]
+    flights = [
+        landed("IAH", 4, 0) | {"moment": LATER},
+        landed("SJU", 7, 0),
+        landed("IAH", 1, 0) | {"hour": 6},
+    ]
+    flights.append(SCHEDULED)
     assert list(recompute_views(flights, [])["delays"].values()) == [
-        {"carrier": "UA", "hour": 5, "flights": 2, "delay": 5.5, "worst": 7},
-        {"carrier": "UA", "hour": 6, "flights": 1, "delay": 1, "worst": 1},
+        {"carrier": "UA", "hour": 5, "flights": 2, "delay": 5.5, "worst": 7, "moment": LATER},
+        {"carrier": "UA", "hour": 6, "flights": 1, "delay": 1, "worst": 1, "moment": MOMENT},
     ]
 
 
 def test_arrivals() -> None:
     """Flights that have landed, by destination; without an airport, a group has no name and no coordinates."""
     flights = [landed("IAH", 0, -3), landed("SJU", 0, 9), landed("IAH", 0, 4), SCHEDULED]
-    counts = {"flights": 2, "delay": 0.5, "lat": 29.98, "lon": -95.34}
+    counts = {"flights": 2, "delay": 0.5, "lat": 29.98, "lon": -95.34, "moment": MOMENT}
+    unknown = {"flights": 1, "delay": 9, "lat": None, "lon": None, "moment": MOMENT}
     assert list(recompute_views(flights, [HOUSTON])["arrivals"].values()) == [
         {"dest": "IAH", "airport": {"name": HOUSTON.name}, **counts},
-        {"dest": "SJU", "airport": {"name": None}, "flights": 1, "delay": 9, "lat": None, "lon": None},
+        {"dest": "SJU", "airport": {"name": None}, **unknown},
     ]
 
 
@@ -65,6 +73,12 @@ def test_views_of_the_topics_file() -> None:
     assert list(views) == list(GROUPED_BY)
     for view, names in GROUPED_BY.items():
         assert views[view][: len(names)] == list(names)
+
+
+def test_the_flights_have_one_order() -> None:
+    """In two partitions, one could be ahead: the board would say a moment that half of its rows have not reached."""
+    (flights,) = (topic for topic in load_topics(TOPICS_FILE).topics if topic.name == "flights")
+    assert flights.partitions == 1
 
 
 def test_airports_of_the_data_set() -> None:

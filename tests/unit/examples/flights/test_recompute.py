@@ -28,7 +28,7 @@ def after(flight: Flight, facts: int) -> dict[str, object] | None:
 
 def test_scheduled() -> None:
     """A scheduled flight is its schedule; numbers are numbers."""
-    assert after(PUNCTUAL, 1) == {**SCHEDULE, "status": "scheduled"}
+    assert after(PUNCTUAL, 1) == {**SCHEDULE, "status": "scheduled", "moment": "2013-01-01T07:15:00Z"}
 
 
 def test_missing_value_is_absent() -> None:
@@ -39,9 +39,9 @@ def test_missing_value_is_absent() -> None:
 
 
 def test_landed() -> None:
-    """A departure and an arrival add to the record and change its status."""
+    """A departure and an arrival add to the record, and change its status and moment."""
     record = after(PUNCTUAL, 3)
-    arrival = {"arr_time": 830, "arr_delay": 11, "air_time": 227}
+    arrival = {"arr_time": 830, "arr_delay": 11, "air_time": 227, "moment": "2013-01-01T14:04:00Z"}
     assert record == {**SCHEDULE, "dep_time": 517, "dep_delay": 2, **arrival, "status": "landed"}
 
 

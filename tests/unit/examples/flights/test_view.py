@@ -80,6 +80,7 @@ def test_percentile() -> None:
 def test_summary() -> None:
     """The summary is an aligned table; a number that was not taken is a dash."""
     summary = Summary(
+        airport="JFK",
         facts=12345,
         records_in=12345,
         deltas=6000,
@@ -94,16 +95,28 @@ def test_summary() -> None:
     lines = summary.lines()
     assert len({len(line) for line in lines}) == 1
     assert [" ".join(line.split()) for line in lines] == [
-        "facts fed 12,345",
-        "records in 12,345",
-        "of them deltas 6,000",
-        "dead letters 0",
-        "SOW size -",
-        "groups in delays 300",
-        "groups in arrivals -",
-        "changes out 12,345",
-        "OOFs, board 28",
-        "OOFs, subscriber of all 3",
-        "end to end p50 12 ms",
-        "end to end p99 12 ms",
+        "facts about flights that were fed 12,345",
+        "records that Spark wrote to Kafka 12,345",
+        "of them only what has changed of a flight 6,000",
+        "refused as wrong 0",
+        "flights that Sowline holds -",
+        "records of the view delays 300",
+        "records of the view arrivals -",
+        "changes that Sowline sent 12,345",
+        "flights that were cancelled 3",
+        "flights that left the board of JFK 28",
+        "from Kafka to a subscriber, median 12 ms",
+        "from Kafka to a subscriber, 99 of 100 within 12 ms",
     ]
+
+
+def test_verdict() -> None:
+    """It says what was compared with what, in numbers."""
+    numbers = (5, 5, 1, 0, 3, 5, 0, 0)
+    summary = Summary("JFK", *numbers, latencies_ms=[], groups={"delays": 2, "arrivals": 1})
+    verdict = summary.verdict()
+    assert verdict.startswith("nothing was lost: the demo worked out from the 5 facts about flights")
+    assert "all 3 flights that Sowline holds" in verdict
+    assert verdict.endswith("all 2 records of the view delays, all 1 records of the view arrivals")
+    assert "visitors" not in verdict
+    assert "visitors wrote are left out" in summary._replace(by_visitors=1).verdict()

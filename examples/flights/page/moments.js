@@ -1,0 +1,29 @@
+// The simulated moments at which the panels of the page stand: each that of the newest record that its view has shown.
+
+export class Moments {
+  /** By the name of a view, in seconds since 1970. */
+  #newest = new Map();
+  #end;
+
+  /** Note the records that a view has; what a visitor has written may have no moment. */
+  take(name, records) {
+    let newest = this.#newest.get(name) ?? -Infinity;
+    for (const { moment } of records) newest = Math.max(newest, (typeof moment === "string" && Date.parse(moment) / 1000) || -Infinity);
+    if (newest > -Infinity) this.#newest.set(name, newest);
+  }
+
+  /** Note that all that was fed until a moment has come: everything stands at it. */
+  end(moment) {
+    this.#end = moment;
+  }
+
+  /** The moment of a view; undefined before its first record. */
+  of(name) {
+    return this.#end ?? this.#newest.get(name);
+  }
+
+  /** The newest of them. */
+  get newest() {
+    return this.#end ?? (this.#newest.size ? Math.max(...this.#newest.values()) : undefined);
+  }
+}

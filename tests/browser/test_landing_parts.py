@@ -1,0 +1,298 @@
+"""The parts of the demo's landing page, each alone in a real browser, with records of the tests' own."""
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from examples.flights.landing import PAGE
+from tests.browser.seen import browser
+
+pytestmark = pytest.mark.needs("chromium")
+
+MOMENT = "Date.parse('2013-01-02T17:00:00Z') / 1000"
+"""Noon of a day in New York."""
+
+
+class Files(SimpleHTTPRequestHandler):
+    """The files of the page, and nothing said about requests."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Page]:
+    """A browser's page with the modules of the landing page, by the names of their files."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(PAGE))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with browser() as chromium, chromium.new_context() as context:
+            page = context.new_page()
+            page.goto(f"http://127.0.0.1:{server.server_port}/page.css")
+            page.evaluate(
+                """async () => {
+                  for (const name of ["board", "charts", "departures", "latency", "moments", "outage", "svg"])
+                    window[name] = await import(`/${name}.js`);
+                }"""
+            )
+            yield page
+        server.shutdown()
+
+
+@pytest.fixture
+def rows(window: Page) -> Page:
+    """A part of the board, which `show` gives flights by their numbers."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<table><tbody></tbody></table>";
+          const part = new board.Board(document.querySelector("tbody"));
+          window.fill = (record, moment) => part.show([{ key: "1", record }], moment);
+          window.show = (...numbers) => part.show(numbers.map((flight) => (
+            { key: String(flight), record: { carrier: "UA", flight, status: "late" } })), 0);
+        }"""
+    )
+    return window
+
+
+def _flights(page: Page) -> list[str]:
+    return page.locator("tbody tr td:nth-child(2)").all_inner_texts()
+
+
+def test_a_change_moves_no_other_row(rows: Page) -> None:
+    """A row that is put in again slides in again: if that happened to all of them, the whole board would fade."""
+    rows.evaluate(
+        """() => {
+          show(2, 3, 4);
+          window.watcher = new MutationObserver(() => {});
+          watcher.observe(document.querySelector("tbody"), { childList: true });
+        }"""
+    )
+    moves = "watcher.takeRecords().map(({ addedNodes, removedNodes }) => [addedNodes.length, removedNodes.length])"
+    assert rows.evaluate(f"(show(2, 3, 4), {moves})") == []
+    assert rows.evaluate(f"(show(1, 2, 3, 4), {moves})") == [[1, 0]]
+    assert rows.evaluate(f"(show(1, 3, 4), {moves})") == [[0, 1]]
+    assert rows.evaluate(f"(show(1, 3, 4, 5), {moves})") == [[1, 0]]
+    assert _flights(rows) == [f"UA {number} United Air Lines" for number in (1, 3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("record", "due", "status", "delay"),
+    [
+        ({"status": "scheduled", "hour": "18", "due": 1330}, "13:30", "scheduled", ""),
+        ({"status": "scheduled", "hour": "16", "due": 1150}, "11:50", "due now", ""),
+        ({"status": "late", "hour": "16", "due": 1110}, "11:10", "waiting", "+50"),
+        (
+            {"status": "departed late", "hour": "15", "due": 1005, "dep_delay": 31},
+            "10:05",
+            "in flight",
+            "+31",
+        ),
+    ],
+    ids=lambda value: value["status"] if isinstance(value, dict) else None,
+)
+def test_a_row_is_as_of_the_moment(
+    rows: Page, record: dict[str, Any], due: str, status: str, delay: str
+) -> None:
+    """A flight at the gate has waited until the moment of the board; one that has departed has its delay."""
+    flight = {"carrier": "UA", "flight": 1, "time_hour": f"2013-01-02T{record['hour']}:00:00Z"}
+    sent = flight | record | {"sched_dep_time": record["due"]}
+    rows.evaluate(f"record => fill(record, {MOMENT})", sent)
+    cells = rows.locator("tbody td").all_inner_texts()
+    assert (cells[0].strip(), cells[3], cells[4]) == (due, status, delay)
+
+
+def test_a_row_of_another_day_has_its_date(rows: Page) -> None:
+    """A flight that was due yesterday says so; what a visitor writes instead of an hour is left out."""
+    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": 2330}
+    rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "2013-01-02T04:00:00Z"})
+    assert rows.locator("tbody td").first.inner_text() == "23:30 1 Jan"
+    rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "soon"})
+    assert rows.locator("tbody td").first.inner_text() == "23:30"
+
+
+@pytest.fixture
+def departures(window: Page) -> Page:
+    """The whole board; `drawn` draws so many late and so many next flights, numbered from 1, in a height."""
+    window.evaluate(
+        """() => {
+          const part = (name) => `<tbody><tr class="part"><th><span class="${name}-count"></span></th></tr></tbody>
+            <tbody class="${name}"></tbody>`;
+          document.body.innerHTML = `<section><div class="rows" style="flex: none"><table hidden>
+            <thead><tr><th>Due</th></tr></thead>${part("late")}${part("next")}</table>
+            <p class="empty"></p></div><p class="left"></p></section>`;
+          document.head.innerHTML = "<link rel=stylesheet href=/page.css>";
+          window.whole = new departures.Departures(document.querySelector("section"));
+          window.drawn = (late, next, height) => {
+            const rows = document.querySelector(".rows");
+            rows.style.height = rows.style.minHeight = `${height}px`;
+            const entries = Array.from({ length: late + next }, (_, index) => {
+              const status = index < late ? "late" : "scheduled";
+              return { key: String(index), record: { carrier: "UA", flight: index + 1, status } };
+            });
+            for (let time = 0; time < 2; time += 1) whole.draw(entries, 0, true);
+            const numbers = (rows) => [...rows].map((row) => Number(row.children[1].textContent.split(" ")[1]));
+            return [".late tr", ".next tr"].map((rows) => numbers(document.querySelectorAll(rows)));
+          };
+        }"""
+    )
+    window.wait_for_load_state("networkidle")
+    return window
+
+
+def test_the_board_is_filled(departures: Page) -> None:
+    """Late flights that were due last stand before those that are next; each part takes what the other one leaves."""
+    late, following = departures.evaluate("drawn(30, 30, 560)")
+    # A row that comes is legible at once.
+    assert departures.evaluate("getComputedStyle(document.querySelector('.enters td')).opacity") == "1"
+    assert late == list(range(31 - len(late), 31))
+    assert following == list(range(31, 36))
+    rows = len(late) + len(following)
+    assert rows >= 12
+    shown = departures.locator(".late-count").inner_text()
+    assert shown == f"30 flights, 30 of them still at the gate; the {len(late)} due last:"
+    assert departures.locator(".next-count").inner_text() == "30 flights; the first 5:"
+    assert [len(part) for part in departures.evaluate("drawn(2, 30, 560)")] == [2, rows - 2]
+    assert [len(part) for part in departures.evaluate("drawn(30, 1, 560)")] == [rows - 1, 1]
+    assert len(departures.evaluate("drawn(30, 30, 1000)")[0]) > len(late)
+    box, last = (departures.locator(name).last.bounding_box() for name in (".rows", ".next tr"))
+    assert box
+    assert last
+    assert abs(box["y"] + box["height"] - last["y"] - last["height"]) < 16
+    assert departures.evaluate("drawn(1, 0, 560)") == [[1], []]
+    assert departures.locator(".next-count").inner_text() == "none"
+    assert departures.evaluate("drawn(0, 0, 560)") == [[], []]
+    assert departures.locator(".empty").inner_text() == "No flight is due at this hour."
+
+
+def test_what_became_of_a_flight_that_left(departures: Page) -> None:
+    """A late flight that is no longer there has landed or was cancelled; of the others nothing is said."""
+    departures.evaluate(
+        """() => {
+          const removed = (flight, status, reason) => (
+            { type: "remove", before: { carrier: "UA", flight, status }, reason });
+          const landed = removed(1, "departed late", "match");
+          const gone = removed(2, "scheduled", "match");
+          whole.take({ changes: [landed, gone, { type: "insert" }, removed(3, "late", "deleted")] });
+          drawn(1, 1, 560);
+        }"""
+    )
+    assert departures.locator(".left").inner_text() == "Last to leave the board: UA 3 cancelled, UA 1 landed"
+
+
+def test_moments(window: Page) -> None:
+    """A view stands at its newest record, and never goes back; the page at the newest; at the end all at one."""
+    window.evaluate(
+        """() => {
+          window.at = new moments.Moments();
+          window.read = () => [at.of("board"), at.of("map"), at.newest];
+        }"""
+    )
+    assert window.evaluate("read()") == [None, None, None]
+    window.evaluate(
+        """() => {
+          const [later, earlier] = [9, 5].map((second) => ({ moment: `1970-01-01T00:00:0${second}Z` }));
+          at.take("board", [later, earlier, {}, { moment: "now" }]);
+        }"""
+    )
+    window.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
+    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
+    assert window.evaluate("read()") == [9, 7, 9]
+    assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
+
+
+EVENT = "{ part: 'kafka', pressed_s: 100, back_s: null, is_lossless: null, verdict: '', records: null }"
+
+
+def test_the_past_tense_is_for_what_is_over(window: Page) -> None:
+    """While Kafka is dead, it is not yet restarted."""
+    window.evaluate(
+        f"""() => {{
+          window.outages = new outage.Outages();
+          window.event = {EVENT};
+          window.taken = (more, now) => {{
+            Object.assign(event, more);
+            outages.take({{ events: [event], came_s: 99 }}, true, now);
+            return outages.lines[0];
+          }};
+        }}"""
+    )
+    assert window.evaluate("taken({}, 103).what") == "Kafka is dead"
+    assert window.evaluate("[outages.phase, outages.chip, outages.since]") == ["down", "Kafka dead", 100]
+    assert window.evaluate("taken({ back_s: 5 }, 105.5).what") == "Kafka was killed and restarted"
+    assert window.evaluate("outages.phase") == "checking"
+    found = window.evaluate("taken({ is_lossless: true, verdict: 'nothing was lost', records: 7 }, 106)")
+    assert found["result"] == "Back after 5.5 s. 7 flights compared: nothing was lost."
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ([], "Nothing was compared with what was fed."),
+        ([True], "1 comparison before found that nothing was lost. What came afterwards was not compared."),
+        (
+            [True, None],
+            "1 comparison before found that nothing was lost. What came afterwards was not compared.",
+        ),
+        (
+            [True, False],
+            "1 of 2 comparisons before found that nothing was lost. What came afterwards was not compared.",
+        ),
+    ],
+    ids=["none", "one", "pending", "loss"],
+)
+def test_an_interrupted_demo_tells_of_its_comparisons(
+    window: Page, found: list[bool | None], sentence: str
+) -> None:
+    """It does not say that nothing was compared beside comparisons that were made."""
+    checks = window.evaluate(
+        f"""(found) => {{
+          const outages = new outage.Outages();
+          outages.take({{ events: found.map((is_lossless) => ({{ ...{EVENT}, is_lossless }})), came_s: 1 }}, true, 2);
+          return outages.checks;
+        }}""",
+        found,
+    )
+    assert checks == sentence
+
+
+def test_the_latency_has_gaps(window: Page) -> None:
+    """Where no change comes, no line is drawn; the axis ends now or, afterwards, at the end."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          window.chart = new latency.LatencyChart(document.querySelector("svg"));
+          const late = [[10, 5, 9.5], [11, 5, 10.5], [13, 5, 10.5]];
+          for (const [now, value, came] of [...late, [14, 5, 13.5], [15, null, 13.5], [16, 5, null]])
+            chart.add(now, value, came);
+        }"""
+    )
+    axis = "[...document.querySelectorAll('[data-key^=\"at \"]')].map((node) => node.textContent)"
+    assert window.evaluate(f"(chart.draw(20, [], 'now'), {axis})") == ["now", "1 min ago", "2 min ago"]
+    assert window.locator("polyline").count() == 2
+    assert window.evaluate(f"(chart.draw(20, [], 'end'), {axis})") == ["end", "1 min before", "2 min before"]
+
+
+def test_small_carriers_are_merged(window: Page) -> None:
+    """Each tile has room for a name; the merged ones have the average of their flights, and their names."""
+    sizes = "[[600, 1], [370, 2], [20, 10], [9, 0], [1, 30]]"
+    item = "([value, delay], index) => ({ carrier: `c${index}`, name: `n${index}`, value, delay })"
+    tiles = window.evaluate(f"charts.merged({sizes}.map({item}))")
+    assert [tile["name"] for tile in tiles] == ["n0", "n1", "3 others"]
+    assert (tiles[2]["names"], tiles[2]["value"]) == ("n2, n3, n4", 30)
+    assert tiles[2]["delay"] == pytest.approx(230 / 30)
+    assert len(window.evaluate("charts.merged([{ value: 1 }])")) == 1
+
+
+def test_the_scale_of_delays(window: Page) -> None:
+    """Early and late have ends of their own, and 0 is the middle."""
+    fills = window.evaluate("[-20, -5, 0, 15, 99].map(svg.delayFill)")
+    ends = [
+        (fill.partition("--delay-")[2].partition(")")[0], fill.partition(") ")[2].partition(",")[0])
+        for fill in fills
+    ]
+    assert ends == [("early", "100%"), ("early", "50%"), ("late", "0%"), ("late", "50%"), ("late", "100%")]
+    assert window.evaluate("[0, 30].map(svg.onShade)") == ["on-shade", "on-shade strong"]
