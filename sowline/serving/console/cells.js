@@ -2,13 +2,15 @@
 // changed flash, and the row of the open record stands out.
 import { at, stepsOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { instant } from "./text.js";
+import { TIMES, instant } from "./text.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
 const COLUMNS_MORE = 8;
 const DIGITS_MAX = 14;
 const FRACTION = 4;
+
+const ORDER = new Intl.DateTimeFormat(navigator.languages, TIMES).formatToParts(0).map(({ type }) => type).filter((type) => type !== "literal");
 
 const followed = new WeakMap();
 const reads = new WeakMap();
@@ -59,7 +61,7 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const found = await read(x0, y0, x1 > x0 ? x1 + COLUMNS_MORE : x1, y1);
   const datagrid = datagridOf(table);
   const viewer = datagrid?.closest("perspective-viewer");
-  const { _ids: ids, _config: config, _schema: schema } = datagrid?.model ?? {};
+  const { _ids: ids, _config: config, _schema: schema, _row_header_types: kinds } = datagrid?.model ?? {};
   const one = viewer && followed.get(viewer);
   if (!one || !config) return found;
   one.table = table;
@@ -86,8 +88,22 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
     const path = found.column_headers[column][config.split_by.length];
     return texts.map((text, row) => show(text, found.metadata[column][row], row, path));
   });
+  for (const names of isGrouped ? found.row_headers : []) {
+    const at = names.findLastIndex((name) => name !== undefined && name !== "");
+    const kind = kinds[config.group_rollup_mode === "flat" ? at : at - 1];
+    const time = kind === "datetime" ? timeOfUsual(String(names[at])) : undefined;
+    if (time !== undefined) names[at] = instant(time);
+  }
   drawn.set(table, now);
   return found;
+}
+
+// The time of a group, which the viewer tells only in the way in which this browser's languages write it.
+function timeOfUsual(text) {
+  const numbers = text.match(/\d+/g);
+  if (numbers?.length !== ORDER.length) return undefined;
+  const { year, month, day, hour, minute, second } = Object.fromEntries(ORDER.map((name, at) => [name, Number(numbers[at])]));
+  return Date.UTC(year, month - 1, day, hour % 24, minute, second);
 }
 
 // A time with its date and zone. Of a number with more digits than anybody wrote, such as a mean, the first ones: the mouse
@@ -129,7 +145,8 @@ function shownIn(cell) {
 }
 
 function mark({ live, opened }, datagrid, table) {
-  for (const head of table.querySelectorAll("thead th.psp-header-leaf > span:first-child")) title(head);
+  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head);
+  widen(table);
   const schema = datagrid.model._schema;
   const now = performance.now();
   const flash = getComputedStyle(document.documentElement).getPropertyValue("--flash").trim();
@@ -162,9 +179,31 @@ function explain(cell, kind, value, text, row) {
 // A header shows the names of a field, and its path while the pointer rests on it.
 function title(head) {
   const path = head.textContent;
-  if (!path.startsWith("/")) return;
-  head.textContent = stepsOf(path).join(".");
-  head.parentElement.title = path;
+  const cell = head.parentElement;
+  if (path.startsWith("/")) {
+    head.textContent = stepsOf(path).join(".");
+    cell.title = path;
+  } else if (stepsOf(cell.title).join(".") !== path) {
+    cell.removeAttribute("title");
+  }
+}
+
+// The viewer makes columns as wide as their own cells. The values above the columns of a pivot, and those before its rows,
+// have to fit, too.
+function widen(table) {
+  const [leaves, ...above] = [...table.querySelectorAll("thead tr")].map((row) => [...row.cells]).reverse();
+  const chars = (leaves ?? []).map(() => 0);
+  const need = (at, length) => { chars[at] = Math.max(chars[at] ?? 0, length); };
+  for (const cells of above) {
+    let at = 0;
+    for (const { textContent, colSpan } of cells) {
+      for (let each = 0; each < colSpan; each += 1) need(at + each, textContent.length / colSpan);
+      at += colSpan;
+    }
+  }
+  const last = (leaves ?? []).findLastIndex((cell) => cell.classList.contains("psp-header-corner"));
+  if (last >= 0) for (const { textContent } of table.querySelectorAll("tbody th")) need(last, textContent.length);
+  leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + 24px)` : ""; });
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.

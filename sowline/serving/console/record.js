@@ -1,4 +1,5 @@
 // One record: its stored text, its keys, and its recent changes.
+import { Offline } from "./connection.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { said, service, stringify } from "./service.js";
 import { Effect, Json, clock, plural } from "./text.js";
@@ -146,14 +147,15 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
       ${record === undefined && html`<p class="notice">No record with this SOW key is among those shown.</p>`}
       ${cell && html`<p class="cell-filter"><span class="muted">Filter</span>
         ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}
-        ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
+        ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" disabled=${service.isLost} onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
       <div class="switch" role="group" aria-label="what to show">
         ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
         <span class="grow"></span>
-        ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: "edit", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
+        ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined || service.isLost} title=${service.isLost ? "Nothing can be written until the connection is back" : undefined} onClick=${() => onWrite({ way: "edit", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
         ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
       </div>
+      ${isOne && !isComputed(topic) && html`<${Offline} />`}
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" />`}
       ${view === "timeline" && keyOf !== undefined && html`<${Timeline} topic=${topic} keyOf=${keyOf} version=${version} />`}

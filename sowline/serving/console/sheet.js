@@ -136,9 +136,19 @@ export class Sheet {
     return this.#keys;
   }
 
-  // Shows the current tab in its own settings, without those that the user has changed in another one.
-  async rearrange() {
-    this.#layout = undefined;
+  // The settings of the viewer as they are; undefined if it shows nothing.
+  settings() {
+    return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.save() : undefined));
+  }
+
+  // Changes some settings of the viewer.
+  change(some) {
+    return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.restore(some) : undefined));
+  }
+
+  // Shows the current tab in its own settings, and those of a layout, without what the user has changed otherwise.
+  async rearrange(layout) {
+    this.#layout = layout;
     await this.#inTurn(async () => {
       if (this.#table && !this.#closed) await this.#restore();
     });
