@@ -122,6 +122,7 @@ def test_the_grid_is_arranged(console: Console, flights: ServedTopic) -> None:
     expect(heads).to_have_text(["carrier", "flight", "updated", "status", "delay.dep", "sow_key"])
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
+    expect(page.locator(".menu > summary")).to_be_focused()
 
 
 def test_a_pivot_shows_its_values_whole(console: Console, flights: ServedTopic) -> None:

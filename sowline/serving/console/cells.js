@@ -1,6 +1,6 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
-import { at, stepsOf } from "./fields.js";
+import { at, stepsOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
 
@@ -78,7 +78,7 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
     if (text instanceof HTMLElement) return text;
     const key = isGrouped ? undefined : ids[row]?.[0];
     const written = spelled(text, raw, schema[path]);
-    const name = `${key ?? row}\n${path}\n${written}`;
+    const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
     // The viewer writes only what differs from the object that it has kept.
     const shown = before.get(name) ?? new Shown(written, key, path, raw);
     now.set(name, shown);
@@ -120,10 +120,11 @@ const isLong = (raw, kind) => kind === "float" && !Number.isInteger(raw) && Stri
 // Marks the cells of a viewer from now on, after the changes of these records.
 export function follow(viewer, live) {
   const before = followed.get(viewer);
-  followed.set(viewer, { live, opened: before?.opened, table: before?.table });
+  followed.set(viewer, { ...before, live });
 }
 
-// Marks the row of the record with this SOW key; none if it is undefined.
+// Marks the row of the record with this SOW key; none if it is undefined. The viewer's event `row-seen` tells whether the
+// row is on the screen.
 export function open(viewer, key) {
   const one = followed.get(viewer);
   if (!one || one.opened === key) return;
@@ -144,31 +145,38 @@ function shownIn(cell) {
   return value instanceof Shown ? value : undefined;
 }
 
-function mark({ live, opened }, datagrid, table) {
+function mark(one, datagrid, table) {
+  const { live, opened } = one;
+  let isSeen = false;
   for (const head of table.querySelectorAll("thead th > span:first-child")) title(head);
   widen(table);
   const schema = datagrid.model._schema;
   const now = performance.now();
   const flash = getComputedStyle(document.documentElement).getPropertyValue("--flash").trim();
   for (const cell of table.querySelectorAll("tbody td")) {
-    const { key, path, value, text } = shownIn(cell) ?? {};
+    const { key, path = "", value } = shownIn(cell) ?? {};
     const isOf = key !== undefined;
     cell.classList.toggle("psp-null", value === null || value === undefined);
-    explain(cell, schema[path], value, text, isOf ? live.row(key) : undefined);
+    explain(cell, schema[path], value, isOf ? at(live.row(key)?.record, path) : undefined);
     const change = isOf ? live.changed.get(key) : undefined;
     const isNew = change && now - change.at < FRESH_MS && (change.paths === null || change.paths.has(path));
     light(cell, isNew && !calm.matches ? change.at : undefined, now, flash);
     cell.toggleAttribute("data-open", isOf && key === opened);
+    isSeen ||= isOf && key === opened;
   }
+  if (one.isSeen === isSeen) return;
+  one.isSeen = isSeen;
+  datagrid.dispatchEvent(new CustomEvent("row-seen", { detail: isSeen, bubbles: true }));
 }
 
-// What the mouse shows: ISO 8601 and the text in the record of a time, all digits of a number.
-function explain(cell, kind, value, text, row) {
+// What the mouse shows: ISO 8601 and the text in the record of a time, all digits of a number. `stored` is what the record has
+// by now.
+function explain(cell, kind, value, stored) {
   let more = "";
   if (kind === "datetime" && typeof value === "number") {
     const iso = new Date(value).toISOString();
-    const stored = row && text !== undefined ? at(row.record, shownIn(cell).path) : undefined;
-    more = typeof stored === "string" && stored !== iso ? `${iso}\n${stored}` : iso;
+    const isOther = typeof stored === "string" && stored !== iso && timeOf(stored) === value;
+    more = isOther ? `${iso}\n${stored}` : iso;
   } else if (isLong(value, kind)) {
     more = String(value);
   }

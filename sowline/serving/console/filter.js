@@ -145,7 +145,7 @@ function useCounts(topic, asked, path, changed) {
     let query;
     let timer;
     let closed = false;
-    let counted;
+    let counted = null;
     const look = async () => {
       const began = performance.now();
       if (!service.isLost && !document.hidden && changed.current !== counted) {
@@ -176,7 +176,7 @@ function useCounts(topic, asked, path, changed) {
 function Facet({ topic, asked, path, changed, onFilter }) {
   const [found, error] = useCounts(topic, asked, path, changed);
   const most = Math.max(1, ...(found ?? []).map(({ records }) => records));
-  return html`<section><h3>${path}</h3>
+  return html`<section><h2>${path}</h2>
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
     ${found && html`<ul aria-label="values of ${path}">${found.slice(0, FACETS_MAX).map(({ value = null, records }) => html`
       <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title="show only these">
@@ -187,7 +187,7 @@ function Facet({ topic, asked, path, changed, onFilter }) {
 
 // The most frequent values of some fields beside the grid, with the number of all matching records that have them; one that
 // is chosen becomes part of the filter. `by` is a field that the user has chosen to count by.
-export function Facets({ topic, asked, columns, keys, by, changes, onFilter, onBy }) {
+export function Facets({ topic, asked, columns, keys, by, changes, onFilter, onBy, onClose }) {
   const changed = useRef();
   changed.current = changes;
   // The fields stay as they were chosen at first, whatever values come.
@@ -196,6 +196,7 @@ export function Facets({ topic, asked, columns, keys, by, changes, onFilter, onB
   const paths = [...new Set([...(by ? [by] : []), ...usual.current])].slice(0, FIELDS_MAX);
   return html`
     <section class="facets" aria-label="counts of values">
+      <button type="button" class="quiet" onClick=${onClose} aria-label="close the counts">✕</button>
       <select value=${by} aria-label="Count by" onChange=${(event) => onBy(event.target.value)}>
         <option value="">Count by…</option>${columns.filter(({ path }) => isField(path)).map(({ path }) => html`<option value=${path}>${path}</option>`)}</select>
       ${paths.map((path) => html`<${Facet} key=${path} topic=${topic} asked=${asked} path=${path} changed=${changed} onFilter=${onFilter} />`)}

@@ -21,6 +21,7 @@ import { SavedViews } from "./saved.js";
 import { service } from "./service.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
 import { Standing } from "./standing.js";
+import { usePolled } from "./topics.js";
 import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
@@ -32,9 +33,27 @@ function layoutOf(text) {
 }
 
 // From this width on there is room for counts beside the grid.
-const WIDE = 1280;
+const wide = matchMedia("(min-width: 1280px)");
 const COUNTS = "sowline.counts";
-const wantsCounts = () => (localStorage.getItem(COUNTS) ?? (innerWidth >= WIDE ? "on" : "off")) === "on";
+const SERVED_MS = 1000;
+
+// Whether the counts are shown, and what shows or hides them. A wide window remembers it, a narrow one begins without them.
+function useCounting() {
+  const [isWide, setWide] = useState(wide.matches);
+  const [isWanted, setWanted] = useState(localStorage.getItem(COUNTS) !== "off");
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const update = () => setWide(wide.matches);
+    wide.addEventListener("change", update);
+    return () => wide.removeEventListener("change", update);
+  }, []);
+  const show = (shown) => {
+    if (!wide.matches) return setOpen(shown);
+    localStorage.setItem(COUNTS, shown ? "on" : "off");
+    return setWanted(shown);
+  };
+  return [isWide ? isWanted : isOpen, show, () => setOpen(false)];
+}
 
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
 
@@ -93,8 +112,11 @@ export function Grid({ topic, route }) {
   const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, wanted, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
-  const [isCounting, setCounting] = useState(wantsCounts);
+  const [isCounting, showCounts, leaveCounts] = useCounting();
   const [isArranging, setArranging] = useState(false);
+  const [isSeen, setSeen] = useState(false);
+  const [answer] = usePolled("topics", SERVED_MS);
+  const served = answer?.body.topics.find(({ name }) => name === topic.name);
   useNews(live);
   useService();
   const tab = tabOf(route);
@@ -110,6 +132,18 @@ export function Grid({ topic, route }) {
   // The arrangement that the viewer has, as the address writes it.
   const applied = useRef(route.layout ?? "");
 
+  const arrange = () => {
+    go({ ...current.current, record: "" }, { quietly: true });
+    setArranging(true);
+  };
+  const leaveArranging = () => {
+    setArranging(false);
+    document.querySelector(".grid .menu > summary").focus();
+  };
+  const leaveAll = () => {
+    leaveCounts();
+    if (document.querySelector(".panel.layout")) leaveArranging();
+  };
   const open = (key) => {
     opener.current = document.activeElement;
     setArranging(false);
@@ -118,10 +152,6 @@ export function Grid({ topic, route }) {
   const close = () => {
     go({ ...current.current, record: "" }, { quietly: true });
     opener.current?.focus?.();
-  };
-  const count = () => {
-    localStorage.setItem(COUNTS, isCounting ? "off" : "on");
-    setCounting(!isCounting);
   };
 
   useEffect(() => {
@@ -168,10 +198,12 @@ export function Grid({ topic, route }) {
       }, 300);
     };
     const themed = ({ detail }) => sheet.paint(detail);
+    const seen = ({ detail }) => setSeen(detail);
     element.addEventListener("mousedown", press, true);
     element.addEventListener("click", clicked);
     element.addEventListener("dblclick", edit);
     element.addEventListener("perspective-config-update", changed);
+    element.addEventListener("row-seen", seen);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
@@ -179,11 +211,15 @@ export function Grid({ topic, route }) {
       element.removeEventListener("click", clicked);
       element.removeEventListener("dblclick", edit);
       element.removeEventListener("perspective-config-update", changed);
+      element.removeEventListener("row-seen", seen);
       removeEventListener("theme", themed);
     };
   }, [sheet]);
 
-  const filterBy = (term) => go({ ...current.current, filter: both(current.current.filter ?? "", term) });
+  const filterBy = (term) => {
+    leaveCounts();
+    go({ ...current.current, filter: both(current.current.filter ?? "", term) });
+  };
   const choose = (more) => go({ ...current.current, ...more, layout: "" }, { quietly: true });
 
   // Each tab has its own settings; those that the user has changed belong to the tab in which they were changed. A saved
@@ -203,7 +239,7 @@ export function Grid({ topic, route }) {
   }, [sheet, sheet?.isDrawn, selected]);
 
   useEffect(() => {
-    const keys = { w: () => !isComputed(topic) && !service.isLost && setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => (current.current.record ? close() : setArranging(false)) };
+    const keys = { w: () => !isComputed(topic) && !service.isLost && setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => (current.current.record ? close() : leaveAll()) };
     const press = ({ detail }) => keys[detail]?.();
     addEventListener("shortcut", press);
     return () => removeEventListener("shortcut", press);
@@ -213,14 +249,14 @@ export function Grid({ topic, route }) {
     <section class="grid" aria-labelledby="grid-title">
       <div class="title"><h1 id="grid-title" class="unseen">${topic.name}</h1>
         <${Breadcrumb} route=${route} page="records" recordName=${selected} /><${Origin} topic=${topic} />
-        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
+        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} served=${served} tab=${tab} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
           </div>
           <${Menu} title="More">
             <${SavedViews} route=${route} />
-            ${(tab === "grid" || isPlain) && html`<button type="button" disabled=${!sheet?.isBegun} onClick=${() => setArranging(true)}>Columns and order…</button>`}
+            ${(tab === "grid" || isPlain) && html`<button type="button" disabled=${!sheet?.isBegun} onClick=${arrange}>Columns and order…</button>`}
             <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
             ${!isComputed(topic) && html`<button type="button" disabled=${service.isLost} onClick=${() => setWriting({})}>Write…</button>`}
             ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" disabled=${service.isLost} onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
@@ -228,12 +264,12 @@ export function Grid({ topic, route }) {
           <//>
         </div></div>
       <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live}>
-        ${canCount && html`<button type="button" class="counts" aria-pressed=${isCounting} onClick=${count} title="how many records have each value of a field">Counts</button>`}
+        ${canCount && html`<button type="button" class="counts" aria-pressed=${isCounting} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
       <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body ${live && refused ? "other" : ""}">
-        ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} changes=${live.messages} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} />`}
+        ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} changes=${served?.changes} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
           <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
@@ -241,8 +277,8 @@ export function Grid({ topic, route }) {
           ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
           ${!sheet?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
-        ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${() => setArranging(false)} />`}
-        ${!isArranging && selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
+        ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${leaveArranging} />`}
+        ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} isHidden=${tab === "grid" && !isSeen} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
       </div>
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} columns=${columns} onClose=${() => setWriting(undefined)} />`}
     </section>
