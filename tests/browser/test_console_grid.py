@@ -164,6 +164,9 @@ def test_a_phone(console: Console, flights: ServedTopic) -> None:
     assert panel.bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
     page.keyboard.press("Tab")
     expect(panel.get_by_role("button", name="close the record")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    assert not page.evaluate("Boolean(document.activeElement.closest('.bar, .title, .ask, .sheet'))")
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
     expect(console.cells("B6")).to_be_visible()

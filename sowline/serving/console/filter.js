@@ -11,7 +11,7 @@ const SHOWN_MAX = 12;
 const REMEMBERED_MAX = 20;
 const FACETS_MAX = 8;
 const FIELDS_MAX = 3;
-const COUNT_MS = 2000;
+const COUNT_MS = 250;
 
 const remembered = (topic) => JSON.parse(localStorage.getItem(`sowline.filters.${topic}`) ?? "[]");
 
@@ -130,51 +130,38 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
   </div>`;
 }
 
-// How many of the matching records have each value of a field, the most frequent first.
-function countsOf(topic, { filter, condition, options }, path) {
-  const grouped = `projection=[${path} AS /value,COUNT(1) AS /records],grouping=[${path}]`;
-  return service.client.sow(topic.name, { filter, condition, options: [grouped, ...options].join(","), orderBy: "/records DESC", topN: FACETS_MAX + 1 });
-}
-
-// Counts the values of a field again and again while there are changes: `changed` has their number. A count that takes long
-// is repeated the less often.
-function useCounts(topic, asked, path, changed) {
+// How many of the matching records have each value of a field, the most frequent first: groups that the service keeps.
+function useCounts(topic, asked, path) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
+  const { filter, condition, options, conflation } = asked;
   useEffect(() => {
-    let query;
     let timer;
     let closed = false;
-    let counted = null;
-    const look = async () => {
-      const began = performance.now();
-      if (!service.isLost && !document.hidden && changed.current !== counted) {
-        counted = changed.current;
-        query = countsOf(topic, asked, path);
-        try {
-          const values = await query.records();
-          if (closed) return;
-          setFound(values);
-          setError(undefined);
-        } catch (problem) {
-          if (closed) return;
-          setError(said(problem));
-        }
-      }
-      timer = setTimeout(look, Math.max(COUNT_MS, 10 * (performance.now() - began)));
+    const fail = (problem) => !closed && setError(said(problem));
+    const grouped = [...conflation, `grouping=[${path}]`, `projection=[${path} AS /value,COUNT(1) AS /records]`, ...options].join(",");
+    const view = service.client.view(topic.name, { filter, condition, options: grouped, orderBy: "/records DESC", skipN: 0, topN: FACETS_MAX + 1 });
+    const look = () => {
+      timer = undefined;
+      setFound([...view.values()]);
     };
-    look();
+    view.onStatus((status) => status === "failed" && fail(view.error));
+    view.ready.then(() => {
+      if (closed) return;
+      look();
+      view.onChange(() => { timer ??= setTimeout(look, COUNT_MS); });
+    }, fail);
     return () => {
       closed = true;
       clearTimeout(timer);
-      query?.close();
+      view.close();
     };
-  }, [topic.name, asked.filter, asked.condition, asked.options.join(), path]);
+  }, [service.logons, topic.name, filter, condition, options.join(), conflation.join(), path]);
   return [found, error];
 }
 
-function Facet({ topic, asked, path, changed, onFilter }) {
-  const [found, error] = useCounts(topic, asked, path, changed);
+function Facet({ topic, asked, path, onFilter }) {
+  const [found, error] = useCounts(topic, asked, path);
   const most = Math.max(1, ...(found ?? []).map(({ records }) => records));
   return html`<section><h2>${path}</h2>
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
@@ -187,9 +174,7 @@ function Facet({ topic, asked, path, changed, onFilter }) {
 
 // The most frequent values of some fields beside the grid, with the number of all matching records that have them; one that
 // is chosen becomes part of the filter. `by` is a field that the user has chosen to count by.
-export function Facets({ topic, asked, columns, keys, by, changes, onFilter, onBy, onClose }) {
-  const changed = useRef();
-  changed.current = changes;
+export function Facets({ topic, asked, columns, keys, by, onFilter, onBy, onClose }) {
   // The fields stay as they were chosen at first, whatever values come.
   const usual = useRef();
   if (!usual.current?.length) usual.current = dividing(columns, keys.length > 1 ? [] : keys).filter(({ path }) => isField(path)).slice(0, FIELDS_MAX).map(({ path }) => path);
@@ -199,7 +184,7 @@ export function Facets({ topic, asked, columns, keys, by, changes, onFilter, onB
       <button type="button" class="quiet" onClick=${onClose} aria-label="close the counts">✕</button>
       <select value=${by} aria-label="Count by" onChange=${(event) => onBy(event.target.value)}>
         <option value="">Count by…</option>${columns.filter(({ path }) => isField(path)).map(({ path }) => html`<option value=${path}>${path}</option>`)}</select>
-      ${paths.map((path) => html`<${Facet} key=${path} topic=${topic} asked=${asked} path=${path} changed=${changed} onFilter=${onFilter} />`)}
+      ${paths.map((path) => html`<${Facet} key=${path} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`)}
     </section>
   `;
 }

@@ -21,7 +21,6 @@ import { SavedViews } from "./saved.js";
 import { service } from "./service.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
 import { Standing } from "./standing.js";
-import { usePolled } from "./topics.js";
 import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
@@ -35,7 +34,6 @@ function layoutOf(text) {
 // From this width on there is room for counts beside the grid.
 const wide = matchMedia("(min-width: 1280px)");
 const COUNTS = "sowline.counts";
-const SERVED_MS = 1000;
 
 // Whether the counts are shown, and what shows or hides them. A wide window remembers it, a narrow one begins without them.
 function useCounting() {
@@ -115,8 +113,6 @@ export function Grid({ topic, route }) {
   const [isCounting, showCounts, leaveCounts] = useCounting();
   const [isArranging, setArranging] = useState(false);
   const [isSeen, setSeen] = useState(false);
-  const [answer] = usePolled("topics", SERVED_MS);
-  const served = answer?.body.topics.find(({ name }) => name === topic.name);
   useNews(live);
   useService();
   const tab = tabOf(route);
@@ -149,10 +145,11 @@ export function Grid({ topic, route }) {
     setArranging(false);
     go({ ...current.current, record: key }, { quietly: Boolean(current.current.record) });
   };
-  const close = () => {
-    go({ ...current.current, record: "" }, { quietly: true });
-    opener.current?.focus?.();
-  };
+  const close = () => go({ ...current.current, record: "" }, { quietly: true });
+  // After the drawing: on a phone what is below an open record can't have the focus.
+  useEffect(() => {
+    if (!selected) opener.current?.focus?.();
+  }, [selected]);
 
   useEffect(() => {
     const element = viewer.current;
@@ -249,7 +246,7 @@ export function Grid({ topic, route }) {
     <section class="grid" aria-labelledby="grid-title">
       <div class="title"><h1 id="grid-title" class="unseen">${topic.name}</h1>
         <${Breadcrumb} route=${route} page="records" recordName=${selected} /><${Origin} topic=${topic} />
-        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} served=${served} tab=${tab} />
+        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
@@ -269,7 +266,7 @@ export function Grid({ topic, route }) {
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body ${live && refused ? "other" : ""}">
-        ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} changes=${served?.changes} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
+        ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
           <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}

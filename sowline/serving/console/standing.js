@@ -5,10 +5,11 @@ import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
-import { lateness } from "./topics.js";
+import { lateness, usePolled } from "./topics.js";
 
 const RATE_MS = 1000;
 const RATE_LOOKS = 5;
+const LAG_MS = 1000;
 
 const STATES = {
   loading: ["muted", "loading"],
@@ -66,8 +67,10 @@ function cutOf(live, limit) {
 // How many records the grid will hold once those that are still to come are there.
 const dueOf = (live, rows, limit) => (live?.state === "loading" && live.matches > rows ? Math.min(live.matches, limit) : undefined);
 
-export function Standing({ live, refused, isLoading, sheet, limit, topic, served, tab }) {
+export function Standing({ live, refused, isLoading, sheet, limit, topic, tab }) {
   const now = useRate(live);
+  const [answer] = usePolled("topics", LAG_MS);
+  const served = answer?.body.topics.find(({ name }) => name === topic.name);
   const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served);
   const rows = live?.rows ?? 0;
   const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};
