@@ -221,6 +221,10 @@ def test_a_lost_connection(console: Console, flights: ServedTopic, served: Serve
         expect(page.locator(".standing")).to_contain_text(as_of)
         expect(page.get_by_role("timer")).to_have_text(re.compile(r"next try in \d+ s"))
         assert page.locator(".viewer").evaluate("viewer => getComputedStyle(viewer).opacity") == "0.5"
+        page.set_viewport_size({"width": 360, "height": 800})
+        expect(page.locator(".bar .chip")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        page.set_viewport_size({"width": 1280, "height": 800})
         for name in ("Write…", "Delete…"):
             expect(console.more().get_by_role("button", name=name)).to_be_disabled()
         expect(console.more()).to_contain_text("Nothing can be written until it is back")

@@ -172,12 +172,16 @@ function Facet({ topic, asked, path, onFilter }) {
   </section>`;
 }
 
+// The fields that are counted at first.
+export const countedFields = (columns, keys) =>
+  dividing(columns, keys.length > 1 ? [] : keys).map(({ path }) => path).filter(isField).slice(0, FIELDS_MAX);
+
 // The most frequent values of some fields beside the grid, with the number of all matching records that have them; one that
 // is chosen becomes part of the filter. `by` is a field that the user has chosen to count by.
 export function Facets({ topic, asked, columns, keys, by, onFilter, onBy, onClose }) {
   // The fields stay as they were chosen at first, whatever values come.
   const usual = useRef();
-  if (!usual.current?.length) usual.current = dividing(columns, keys.length > 1 ? [] : keys).filter(({ path }) => isField(path)).slice(0, FIELDS_MAX).map(({ path }) => path);
+  if (!usual.current?.length) usual.current = countedFields(columns, keys);
   const paths = [...new Set([...(by ? [by] : []), ...usual.current])].slice(0, FIELDS_MAX);
   return html`
     <section class="facets" aria-label="counts of values">

@@ -9,7 +9,7 @@ import { TABS, tabOf } from "./chosen.js";
 import { Offline, useService } from "./connection.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
-import { Facets, both, equals } from "./filter.js";
+import { Facets, both, countedFields, equals } from "./filter.js";
 import { canGroup, groupsOf, keyOf } from "./groups.js";
 import { LayoutPanel } from "./layout.js";
 import { Menu } from "./menu.js";
@@ -35,10 +35,13 @@ function layoutOf(text) {
 const wide = matchMedia("(min-width: 1280px)");
 const COUNTS = "sowline.counts";
 
-// Whether the counts are shown, and what shows or hides them. A wide window remembers it, a narrow one begins without them.
-function useCounting() {
+// Whether the counts are shown, and what shows or hides them. A wide window has them if there is something to count, or as
+// the user last chose it; a narrow one begins without them.
+function useCounting(columns, keys) {
   const [isWide, setWide] = useState(wide.matches);
-  const [isWanted, setWanted] = useState(localStorage.getItem(COUNTS) !== "off");
+  const [wanted, setWanted] = useState(() => localStorage.getItem(COUNTS));
+  const hasFields = useRef(false);
+  hasFields.current ||= countedFields(columns, keys).length > 0;
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
     const update = () => setWide(wide.matches);
@@ -48,9 +51,9 @@ function useCounting() {
   const show = (shown) => {
     if (!wide.matches) return setOpen(shown);
     localStorage.setItem(COUNTS, shown ? "on" : "off");
-    return setWanted(shown);
+    return setWanted(shown ? "on" : "off");
   };
-  return [isWide ? isWanted : isOpen, show, () => setOpen(false)];
+  return [isWide ? (wanted ? wanted === "on" : hasFields.current) : isOpen, show, () => setOpen(false)];
 }
 
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
@@ -110,7 +113,6 @@ export function Grid({ topic, route }) {
   const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, wanted, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
-  const [isCounting, showCounts, leaveCounts] = useCounting();
   const [isArranging, setArranging] = useState(false);
   const [isSeen, setSeen] = useState(false);
   useNews(live);
@@ -119,6 +121,7 @@ export function Grid({ topic, route }) {
   const isPlain = tab === "table";
   const shown = useMemo(() => sheet?.columns ?? [], [sheet, version]);
   const columns = live?.groups ? (sample ?? []) : shown;
+  const [isCounting, showCounts, leaveCounts] = useCounting(columns, keysOf(topic));
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
   const canCount = topic.sow && live && tab !== "chart" && (live.groups || !live.isGrouped);

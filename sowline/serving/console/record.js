@@ -141,7 +141,7 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
         <h2 id="record-title" tabindex="-1" ref=${title}>${keyOf ?? sowKey}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
-      <p class="keys"><span class="muted">SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">its row is not on the screen</span>`}</p>
+      <p class="keys"><span class="muted">SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
       ${known && html`<p class="keys"><span class="muted">Version</span> ${known["~version"]} <span class="muted">last written</span> ${clock(known["~lastUpdateAt"])} <span class="muted">signature</span> <code>${known["~signature"]}</code></p>`}
       ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">It is not among the records shown any more: it was deleted, or does not match.</p>`}
       ${record === undefined && html`<p class="notice">No record with this SOW key is among those shown.</p>`}
