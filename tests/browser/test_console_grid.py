@@ -59,7 +59,7 @@ def many_changes(served: Served, topic: str) -> Iterator[None]:
 
 
 def test_a_mark_is_that_of_the_open_record(console: Console, flights: ServedTopic, served: Served) -> None:
-    """Also while the rows move many times a second, and whatever moves: the rows are in the order that the arrow says."""
+    """Also while the rows move many times a second. The rows are in the order that the arrow says."""
     flights.write(*(flight("ZZ", number, "late") for number in range(100, 140)))
     console.grid(flights.name)
     with many_changes(served, flights.name):
@@ -127,7 +127,9 @@ def test_the_grid_is_arranged(console: Console, flights: ServedTopic) -> None:
 
 def test_a_pivot_shows_its_values_whole(console: Console, flights: ServedTopic) -> None:
     """Those above the columns, and those before the rows."""
-    flights.write(flight("UA", 1, "departed after a long wait"), flight("a long name of a carrier", 2, "late"))
+    flights.write(
+        flight("UA", 1, "departed after a long wait"), flight("a long name of a carrier", 2, "late")
+    )
     console.go(f"grid/{flights.name}", show="pivot", by="/carrier", across="/status")
     clipped = "cell => cell.scrollWidth > cell.clientWidth || cell.firstChild.scrollWidth > cell.clientWidth"
     for text in ("departed after a long wait", "TOTAL", "a long name of a carrier"):
