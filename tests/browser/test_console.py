@@ -227,6 +227,7 @@ def test_an_unknown_field_is_named(console: Console, flights: ServedTopic) -> No
 def test_values_are_counted(console: Console, flights: ServedTopic) -> None:
     """How many records have each value of a field; one that is chosen is filtered by."""
     console.grid(flights.name, limit="1")
+    console.button("Counts").click()
     console.page.get_by_label("Count by").select_option("/status")
     facets = console.page.get_by_role("list", name="values of /status").get_by_role("button")
     expect(facets).to_have_text(["late 2", "landed 1"])
@@ -788,6 +789,9 @@ def check_in_all_looks(page: Page) -> None:
         for colors in COLORS:
             page.emulate_media(color_scheme=colors, reduced_motion="reduce")
             expect(page.locator("html")).to_have_attribute("data-theme", colors)
+            if (viewer := page.locator("perspective-viewer")).count():
+                expect(viewer).to_have_attribute("theme", f"Pro {colors.title()}")
+                expect(viewer.locator("td[data-changed]")).to_have_count(0)
             found = Axe().run(page, options={"resultTypes": ["violations"]})
             assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
