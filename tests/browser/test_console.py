@@ -226,13 +226,24 @@ def test_an_unknown_field_is_named(console: Console, flights: ServedTopic) -> No
 
 def test_values_are_counted(console: Console, flights: ServedTopic) -> None:
     """How many records have each value of a field; one that is chosen is filtered by."""
-    console.grid(flights.name)
-    console.page.get_by_text("Options and counts").click()
+    console.grid(flights.name, limit="1")
+    console.button("Counts").click()
     console.page.get_by_label("Count by").select_option("/status")
     facets = console.page.get_by_role("list", name="values of /status").get_by_role("button")
     expect(facets).to_have_text(["late 2", "landed 1"])
-    facets.first.click()
-    console.rows(2)
+    flights.write(flight("DL", 4, "landed"), flight("DL", 5, "landed"))
+    expect(facets).to_have_text(["landed 3", "late 2"])
+    console.button("Counts").click()
+    expect(facets).to_have_count(0)
+    console.button("Counts").click()
+    console.page.get_by_label("Count by").select_option("/carrier")
+    carriers = console.page.get_by_role("list", name="values of /carrier").get_by_role("button")
+    expect(carriers).to_have_count(4)
+    expect(carriers.first).to_have_text("DL 2")
+    console.page.get_by_label("Count by").select_option("/status")
+    facets.last.click()
+    expect(console.page.locator("[data-count=rows]")).to_have_text("1 of 2 rows")
+    assert "filter=%2Fstatus+%3D+%27late%27" in console.page.url
 
 
 def test_an_open_transaction_is_why_a_partition_lags(
@@ -321,7 +332,7 @@ def test_a_client_is_disconnected(console: Console, flights: ServedTopic) -> Non
 
 
 def test_a_mistake_is_marked_at_its_column(console: Console, flights: ServedTopic) -> None:
-    """The sentence stands below the text, with the place; the grid stays as it was."""
+    """The sentence stands below the text, with the place. The grid stays as it was, and says that it is no answer."""
     console.grid(flights.name)
     console.page.get_by_label("Filter", exact=True).fill("/status = 'late' AND AND")
     console.button("Show").click()
@@ -331,6 +342,18 @@ def test_a_mistake_is_marked_at_its_column(console: Console, flights: ServedTopi
     text, caret = mistake.locator(".pointer").inner_text().splitlines()
     assert text[caret.index("▲") :] == "AND"
     console.rows(3)
+    chip, sheet = console.page.locator(".standing .chip"), console.page.locator(".sheet")
+    dimmed = "sheet => Number(getComputedStyle(sheet).opacity) < 1"
+    expect(chip).to_have_text("showing: no filter")
+    assert sheet.evaluate(dimmed)
+    console.page.get_by_label("Filter", exact=True).fill("/status = 'late'")
+    console.button("Show").click()
+    console.rows(2)
+    console.wait_live()
+    assert not sheet.evaluate(dimmed)
+    console.page.get_by_label("Filter", exact=True).fill("/status = ")
+    console.button("Show").click()
+    expect(chip).to_have_text("showing: /status = 'late'")
 
 
 def test_rows_beyond_the_limit_are_counted(console: Console, flights: ServedTopic) -> None:
@@ -354,7 +377,8 @@ def test_it_comes_back_after_a_lost_connection(
     flights.write(flight("NK", 9, "boarding"))
     expect(console.cells("boarding")).to_have_count(1)
     console.rows(4)
-    asked = [request for request in map(json.loads, sent) if request.get("topic") == flights.name]
+    about = [request for request in map(json.loads, sent) if request.get("topic") == flights.name]
+    asked = [request for request in about if "grouping=" not in request.get("options", "")]
     assert [request["command"] for request in asked if not request.get("bookmark")] == ["sow"]
     assert len([request for request in asked if "delta_subscribe" in request["command"]]) == 2
 
@@ -513,6 +537,7 @@ def test_a_topic_that_is_behind_says_so(console: Console, flights: ServedTopic, 
         served.system.write(flights.name, flight("DL", 4, "late"))
         expect(console.page.locator(".standing .chip")).to_have_text(late)
         expect(console.page.locator(".standing .chip")).to_have_class(re.compile(r"\bwarn\b"))
+        expect(console.page.locator(".chip.ok")).to_have_count(0)
         console.go("topics")
         row = console.topic(flights.name)
         expect(row.locator("[data-label=State]")).to_have_text(late)
@@ -734,11 +759,18 @@ def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) 
     page.get_by_role("button", name="open record").first.click()
     expect(page.locator("aside .json")).to_be_visible()
     check_in_all_looks(page)
+    page.keyboard.press("Escape")
     page.get_by_label("Filter", exact=True).click()
     page.keyboard.type("/sta")
     expect(page.get_by_role("listbox").get_by_role("option").first).to_be_visible()
     check_in_all_looks(page)
     page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    console.grid(flights.name)
+    expect(page.get_by_role("region", name="counts of values").get_by_role("button").first).to_be_visible()
+    console.more().get_by_role("button", name="Columns and order…").click()
+    expect(page.get_by_label("Sort by")).to_be_visible()
+    check_in_all_looks(page)
     console.go(f"topic/{flights.name}")
     expect(page.get_by_role("region", name="Kafka topics")).to_be_visible()
     check_in_all_looks(page)
@@ -757,6 +789,9 @@ def check_in_all_looks(page: Page) -> None:
         for colors in COLORS:
             page.emulate_media(color_scheme=colors, reduced_motion="reduce")
             expect(page.locator("html")).to_have_attribute("data-theme", colors)
+            if (viewer := page.locator("perspective-viewer")).count():
+                expect(viewer).to_have_attribute("theme", f"Pro {colors.title()}")
+                expect(viewer.locator("td[data-changed]")).to_have_count(0)
             found = Axe().run(page, options={"resultTypes": ["violations"]})
             assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

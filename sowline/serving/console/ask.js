@@ -2,17 +2,18 @@
 import { html, useEffect, useState } from "./lib.js";
 import { CONFLATION, LIMIT } from "./asked.js";
 import { keyPaths } from "./fields.js";
-import { Facets, FilterInput, Warnings, remember } from "./filter.js";
+import { FilterInput, Warnings, remember } from "./filter.js";
 import { Mistake } from "./text.js";
 import { go } from "./route.js";
 
 const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
 
-export function Ask({ topic, route, refused, isLoading, live, columns }) {
+export function Ask({ topic, route, refused, isLoading, live, children }) {
   const [filter, setFilter] = useState(route.filter ?? "");
   const [condition, setCondition] = useState(route.condition ?? "");
   const [options, setOptions] = useState(route.options ?? "");
   const [order, setOrder] = useState(route.order ?? "");
+  const [isOpen, setOpen] = useState(Boolean(route.options || route.limit || route.conflation || route.order));
   useEffect(() => {
     setFilter(route.filter ?? "");
     setCondition(route.condition ?? "");
@@ -37,20 +38,18 @@ export function Ask({ topic, route, refused, isLoading, live, columns }) {
           <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"
             aria-invalid=${isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setCondition(event.target.value)} /></label>`}
         <button type="submit" class="primary">Show</button>
+        <button type="button" class="options" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>Options</button>
+        ${children}
       </div>
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
       ${live && !refused && !isLoading && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
-      <details class="more" open=${Boolean(route.options || route.limit || route.conflation || route.order)}>
-        <summary>Options and counts</summary>
-        <div class="row">
+      ${isOpen && html`<div class="row more">
           <label class="field">At most rows <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
           <label class="field">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
             ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
           ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
           <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
-        </div>
-        ${topic.sow && live && !live.isGrouped && html`<${Facets} topic=${topic} filter=${route.filter ?? ""} columns=${columns} changes=${live.messages} onFilter=${(text) => change({ filter: text })} />`}
-      </details>
+      </div>`}
     </form>
   `;
 }

@@ -1,94 +1,217 @@
-// Marks cells of the grid: those that have just changed flash, and the row of the open record stands out. Also tells which
-// record a cell shows.
-import { UPDATED, at, timeOf } from "./fields.js";
-import { stepsOf } from "./fields.js";
+// The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
+// changed flash, and the row of the open record stands out.
+import { at, stepsOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
 
-const shown = new WeakMap();
+// More columns than fit are read at once. The viewer would read those that are still missing later, when other records
+// may be in the same rows.
+const COLUMNS_MORE = 8;
+const DIGITS_MAX = 14;
+const FRACTION = 4;
+
+const ORDER = new Intl.DateTimeFormat(navigator.languages, TIMES).formatToParts(0).map(({ type }) => type).filter((type) => type !== "literal");
+
+const followed = new WeakMap();
+const reads = new WeakMap();
+const drawn = new WeakMap();
 const flashing = new WeakMap();
-const places = new WeakMap();
-const usual = new Intl.DateTimeFormat(navigator.languages, TIMES);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// The viewer and its grid have roots of their own, which the console's style sheet does not reach. The row under the mouse
+// has a tint and no outline: an outline would look like that of the open record.
+const ofGrid = new CSSStyleSheet();
+ofGrid.replaceSync(`
+  regular-table { margin: 4px 0 0 8px !important; --rt-hover--border-color: var(--inactive--border-color) !important; }
+  tbody tr:hover :is(td, th):not([data-open]) { background-color: var(--hover); box-shadow: none !important; }
+  tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
+  tbody td[data-open]:first-child { box-shadow: inset 3px 0 var(--accent), inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
+`);
+
+// What a cell shows: its text, the record and the field that it is of. The viewer writes the text and keeps this object for
+// the cell in one step. So whatever marks a cell afterwards knows what stands there, and not what the grid has read since.
+class Shown {
+  constructor(text, key, path, value) {
+    Object.assign(this, { text, key, path, value });
+  }
+
+  toString() {
+    return this.text;
+  }
+}
+
+const datagridOf = (table) => table.getRootNode().host ?? table.parentElement;
+
+// Makes each grid know which record a cell shows. The viewer's version is fixed, so what it keeps of a table stays.
+export function nameRecords() {
+  const { prototype } = customElements.get("regular-table");
+  const { setDataListener } = prototype;
+  prototype.setDataListener = function (read, options) {
+    const named = (...window) => {
+      // One after the other: the ids of the rows that were read are those of the last window.
+      const next = (reads.get(this) ?? Promise.resolve()).then(() => readNamed(this, read, window));
+      reads.set(this, next.catch(() => {}));
+      return next;
+    };
+    return setDataListener.call(this, named, options);
+  };
+}
+
+async function readNamed(table, read, [x0, y0, x1, y1]) {
+  const found = await read(x0, y0, x1 > x0 ? x1 + COLUMNS_MORE : x1, y1);
+  const datagrid = datagridOf(table);
+  const viewer = datagrid?.closest("perspective-viewer");
+  const { _ids: ids, _config: config, _schema: schema, _row_header_types: kinds } = datagrid?.model ?? {};
+  const one = viewer && followed.get(viewer);
+  if (!one || !config) return found;
+  one.table = table;
+  if (!drawn.has(table)) {
+    // After the listeners of the viewer itself.
+    table.addStyleListener(() => mark(followed.get(viewer), datagrid, table));
+    datagrid.shadowRoot?.adoptedStyleSheets.push(ofGrid);
+    drawn.set(table, new Map());
+  }
+  const isGrouped = config.group_by.length > 0;
+  const before = drawn.get(table);
+  const now = new Map();
+  const show = (text, raw, row, path) => {
+    if (text instanceof HTMLElement) return text;
+    const key = isGrouped ? undefined : ids[row]?.[0];
+    const written = spelled(text, raw, schema[path]);
+    const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
+    // The viewer writes only what differs from the object that it has kept.
+    const shown = before.get(name) ?? new Shown(written, key, path, raw);
+    now.set(name, shown);
+    return shown;
+  };
+  found.data = found.data.map((texts, column) => {
+    const path = found.column_headers[column][config.split_by.length];
+    return texts.map((text, row) => show(text, found.metadata[column][row], row, path));
+  });
+  for (const names of isGrouped ? found.row_headers : []) {
+    const at = names.findLastIndex((name) => name !== undefined && name !== "");
+    const kind = kinds[config.group_rollup_mode === "flat" ? at : at - 1];
+    const time = kind === "datetime" ? timeOfUsual(String(names[at])) : undefined;
+    if (time !== undefined) names[at] = instant(time);
+  }
+  drawn.set(table, now);
+  return found;
+}
+
+// The time of a group, which the viewer tells only in the way in which this browser's languages write it.
+function timeOfUsual(text) {
+  const numbers = text.match(/\d+/g);
+  if (numbers?.length !== ORDER.length) return undefined;
+  const { year, month, day, hour, minute, second } = Object.fromEntries(ORDER.map((name, at) => [name, Number(numbers[at])]));
+  return Date.UTC(year, month - 1, day, hour % 24, minute, second);
+}
+
+// A time with its date and zone. Of a number with more digits than anybody wrote, such as a mean, the first ones: the mouse
+// shows all.
+function spelled(text, raw, kind) {
+  if (raw === null || raw === undefined) return "";
+  if (kind === "datetime" && typeof raw === "number") return instant(raw);
+  if (!isLong(raw, kind)) return text;
+  return String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
+}
+
+const isLong = (raw, kind) => kind === "float" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
 
 // Marks the cells of a viewer from now on, after the changes of these records.
 export function follow(viewer, live) {
-  const datagrid = viewer.querySelector("perspective-viewer-datagrid");
-  const table = datagrid?.regular_table;
-  if (!table) return;
-  const before = shown.get(viewer);
-  shown.set(viewer, { live, opened: before?.opened });
-  if (before?.table === table) {
-    shown.get(viewer).table = table;
-    return;
-  }
-  shown.get(viewer).table = table;
-  table.addStyleListener(() => mark(viewer, datagrid, table));
+  const before = followed.get(viewer);
+  followed.set(viewer, { ...before, live });
 }
 
-// Marks the row of the record with this SOW key; none if it is undefined.
+// Marks the row of the record with this SOW key; none if it is undefined. The viewer's event `row-seen` tells whether the
+// row is on the screen.
 export function open(viewer, key) {
-  const one = shown.get(viewer);
-  if (!one) return;
+  const one = followed.get(viewer);
+  if (!one || one.opened === key) return;
   one.opened = key;
   // Behind a chart there is no view that it could draw.
   if (one.table?.isConnected) one.table.draw?.({ cache: true });
 }
 
-// Returns the SOW key and the column that a cell showed when it was last drawn; undefined if it shows no record. The
-// viewer's own event of a click names the record that is in this row by now: another one, if records have come meanwhile.
+// Returns the SOW key and the column of what a cell shows; undefined if it shows no record. The viewer's own event of a
+// click names the record that is in this row by now: another one, if records have come meanwhile.
 export function placeOf(cell) {
-  return places.get(cell);
+  const shown = shownIn(cell);
+  return shown?.key === undefined ? undefined : shown;
 }
 
-function mark(viewer, datagrid, table) {
-  const { live, opened } = shown.get(viewer);
-  // The ids are the only link from a row of the screen to its record; the version of the grid is fixed, so they stay.
-  const ids = datagrid.model?._ids ?? [];
-  for (const head of table.querySelectorAll("thead th.psp-header-leaf > span:first-child")) title(head);
-  const isGrouped = datagrid.model?._config?.group_by.length > 0;
+function shownIn(cell) {
+  const value = cell instanceof HTMLElement ? cell.closest?.("regular-table")?.getMeta(cell)?.value : undefined;
+  return value instanceof Shown ? value : undefined;
+}
+
+function mark(one, datagrid, table) {
+  const { live, opened } = one;
+  let isSeen = false;
+  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head);
+  widen(table);
+  const schema = datagrid.model._schema;
   const now = performance.now();
-  const [flash, line] = [styleOf("--flash"), styleOf("--accent")];
+  const flash = getComputedStyle(document.documentElement).getPropertyValue("--flash").trim();
   for (const cell of table.querySelectorAll("tbody td")) {
-    const place = table.getMeta(cell);
-    places.delete(cell);
-    if (place?.y === undefined) continue;
-    const key = ids[place.y - place.y0]?.[0];
-    const change = live.changed.get(key);
-    const path = place.column_header?.at(-1);
-    if (!isGrouped) places.set(cell, { key, path });
-    spell(cell, isGrouped || datagrid.model._schema[path] !== "datetime" ? undefined : timeIn(live.row(key), path));
+    const { key, path = "", value } = shownIn(cell) ?? {};
+    const isOf = key !== undefined;
+    cell.classList.toggle("psp-null", value === null || value === undefined);
+    explain(cell, schema[path], value, isOf ? at(live.row(key)?.record, path) : undefined);
+    const change = isOf ? live.changed.get(key) : undefined;
     const isNew = change && now - change.at < FRESH_MS && (change.paths === null || change.paths.has(path));
     light(cell, isNew && !calm.matches ? change.at : undefined, now, flash);
-    cell.style.boxShadow = opened !== undefined && key === opened ? `inset 0 1px ${line}, inset 0 -1px ${line}` : "";
-    cell.toggleAttribute("data-open", opened !== undefined && key === opened);
+    cell.toggleAttribute("data-open", isOf && key === opened);
+    isSeen ||= isOf && key === opened;
   }
+  if (one.isSeen === isSeen) return;
+  one.isSeen = isSeen;
+  datagrid.dispatchEvent(new CustomEvent("row-seen", { detail: isSeen, bubbles: true }));
 }
 
-// The text of the time that a record has in a column.
-const timeIn = (row, path) => row && (path === UPDATED ? row.timestamp : at(row.record, path));
-
-// Writes a time with its date and zone, unless the user has chosen another format for its column. ISO 8601 is what the
-// mouse shows, and the text in the record if that is another one.
-function spell(cell, text) {
-  const time = typeof text === "string" ? timeOf(text) : NaN;
-  if (Number.isNaN(time)) {
-    cell.removeAttribute("title");
-    return;
+// What the mouse shows: ISO 8601 and the text in the record of a time, all digits of a number. `stored` is what the record has
+// by now.
+function explain(cell, kind, value, stored) {
+  let more = "";
+  if (kind === "datetime" && typeof value === "number") {
+    const iso = new Date(value).toISOString();
+    const isOther = typeof stored === "string" && stored !== iso && timeOf(stored) === value;
+    more = isOther ? `${iso}\n${stored}` : iso;
+  } else if (isLong(value, kind)) {
+    more = String(value);
   }
-  const iso = new Date(time).toISOString();
-  cell.title = text === iso ? iso : `${iso}\n${text}`;
-  if (cell.textContent === usual.format(time)) cell.textContent = instant(time);
+  if (more) cell.title = more;
+  else cell.removeAttribute("title");
 }
 
 // A header shows the names of a field, and its path while the pointer rests on it.
 function title(head) {
   const path = head.textContent;
-  if (!path.startsWith("/")) return;
-  head.textContent = stepsOf(path).join(".");
-  head.parentElement.title = path;
+  const cell = head.parentElement;
+  if (path.startsWith("/")) {
+    head.textContent = stepsOf(path).join(".");
+    cell.title = path;
+  } else if (stepsOf(cell.title).join(".") !== path) {
+    cell.removeAttribute("title");
+  }
+}
+
+// The viewer makes columns as wide as their own cells. The values above the columns of a pivot, and those before its rows,
+// have to fit, too.
+function widen(table) {
+  const [leaves, ...above] = [...table.querySelectorAll("thead tr")].map((row) => [...row.cells]).reverse();
+  const chars = (leaves ?? []).map(() => 0);
+  const need = (at, length) => { chars[at] = Math.max(chars[at] ?? 0, length); };
+  for (const cells of above) {
+    let at = 0;
+    for (const { textContent, colSpan } of cells) {
+      for (let each = 0; each < colSpan; each += 1) need(at + each, textContent.length / colSpan);
+      at += colSpan;
+    }
+  }
+  const last = (leaves ?? []).findLastIndex((cell) => cell.classList.contains("psp-header-corner"));
+  if (last >= 0) for (const { textContent } of table.querySelectorAll("tbody th")) need(last, textContent.length);
+  leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + 24px)` : ""; });
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.

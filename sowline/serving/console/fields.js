@@ -104,6 +104,9 @@ export function asKind(value, kind) {
   return kind === "string" && typeof value !== "string" ? String(value) : value;
 }
 
+// Whether a column is a field of the record, which the service knows by this path.
+export const isField = (path) => /^(\/|\[\/).+/.test(path);
+
 export const stepsOf = (path) => [...path.matchAll(/\/([^/[]+)|\[\/([^\]]+)\]/g)].map(([, plain, bracketed]) => plain ?? bracketed);
 
 export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);

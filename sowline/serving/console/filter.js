@@ -1,6 +1,7 @@
 // The filter of a topic: what completes it, the filters that were used, and the counts of a field's values.
 import { html, useEffect, useId, useRef, useState } from "./lib.js";
-import { describedFields } from "./columns.js";
+import { describedFields, dividing } from "./columns.js";
+import { isField } from "./fields.js";
 import { literal, said, service } from "./service.js";
 import { count } from "./text.js";
 
@@ -8,7 +9,9 @@ const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS N
 const NOTHING = { fields: [], functions: [] };
 const SHOWN_MAX = 12;
 const REMEMBERED_MAX = 20;
-const FACETS_MAX = 12;
+const FACETS_MAX = 8;
+const FIELDS_MAX = 3;
+const COUNT_MS = 250;
 
 const remembered = (topic) => JSON.parse(localStorage.getItem(`sowline.filters.${topic}`) ?? "[]");
 
@@ -20,7 +23,11 @@ export function remember(topic, filter) {
 }
 
 // A filter together with one more condition.
-export const both = (filter, term) => (filter.trim() ? `${/\bOR\b/i.test(filter) ? `(${filter})` : filter} AND ${term}` : term);
+export function both(filter, term) {
+  if (!filter.trim()) return term;
+  if (filter.split(" AND ").includes(term)) return filter;
+  return `${/\bOR\b/i.test(filter) ? `(${filter})` : filter} AND ${term}`;
+}
 
 // An empty text is NULL, which equals nothing.
 const isNull = (value) => value === null || value === "";
@@ -123,50 +130,66 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
   </div>`;
 }
 
-// How many of the matching records have each value of a field, the most frequent first.
-function facetsOf(topic, filter, path) {
-  const options = `projection=[${path} AS /value,COUNT(1) AS /records],grouping=[${path}]`;
-  return service.client.sow(topic.name, { filter, options, orderBy: "/records DESC", topN: FACETS_MAX + 1 });
-}
-
-// The counts of a field's values among the records that match; a value that is chosen becomes part of the filter.
-export function Facets({ topic, filter, columns, onFilter, changes }) {
-  const [path, setPath] = useState("");
+// How many of the matching records have each value of a field, the most frequent first: groups that the service keeps.
+function useCounts(topic, asked, path) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
+  const { filter, condition, options, conflation } = asked;
   useEffect(() => {
-    if (!path) return undefined;
-    let query;
+    let timer;
     let closed = false;
-    const look = async () => {
-      query = facetsOf(topic, filter, path);
-      try {
-        const values = await query.records();
-        if (closed) return;
-        setFound(values);
-        setError(undefined);
-      } catch (problem) {
-        if (!closed) setError(said(problem));
-      }
+    const fail = (problem) => !closed && setError(said(problem));
+    const grouped = [...conflation, `grouping=[${path}]`, `projection=[${path} AS /value,COUNT(1) AS /records]`, ...options].join(",");
+    const view = service.client.view(topic.name, { filter, condition, options: grouped, orderBy: "/records DESC", skipN: 0, topN: FACETS_MAX + 1 });
+    const look = () => {
+      timer = undefined;
+      setFound([...view.values()]);
     };
-    const timer = setTimeout(look, found ? 300 : 0);
+    view.onStatus((status) => status === "failed" && fail(view.error));
+    view.ready.then(() => {
+      if (closed) return;
+      look();
+      view.onChange(() => { timer ??= setTimeout(look, COUNT_MS); });
+    }, fail);
     return () => {
       closed = true;
       clearTimeout(timer);
-      query?.close();
+      view.close();
     };
-  }, [topic.name, filter, path, Math.floor(changes / 50)]);
+  }, [service.logons, topic.name, filter, condition, options.join(), conflation.join(), path]);
+  return [found, error];
+}
+
+function Facet({ topic, asked, path, onFilter }) {
+  const [found, error] = useCounts(topic, asked, path);
   const most = Math.max(1, ...(found ?? []).map(({ records }) => records));
+  return html`<section><h2>${path}</h2>
+    ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
+    ${found && html`<ul aria-label="values of ${path}">${found.slice(0, FACETS_MAX).map(({ value = null, records }) => html`
+      <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title="show only these">
+        <span class="bar" style=${`width: ${(100 * records) / most}%`}></span><code>${value === null ? "no value" : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
+      ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
+  </section>`;
+}
+
+// The fields that are counted at first.
+export const countedFields = (columns, keys) =>
+  dividing(columns, keys.length > 1 ? [] : keys).map(({ path }) => path).filter(isField).slice(0, FIELDS_MAX);
+
+// The most frequent values of some fields beside the grid, with the number of all matching records that have them; one that
+// is chosen becomes part of the filter. `by` is a field that the user has chosen to count by.
+export function Facets({ topic, asked, columns, keys, by, onFilter, onBy, onClose }) {
+  // The fields stay as they were chosen at first, whatever values come.
+  const usual = useRef();
+  if (!usual.current?.length) usual.current = countedFields(columns, keys);
+  const paths = [...new Set([...(by ? [by] : []), ...usual.current])].slice(0, FIELDS_MAX);
   return html`
-    <div class="facets">
-      <label class="field">Count by <select value=${path} onChange=${(event) => { setFound(undefined); setPath(event.target.value); }}>
-        <option value="">nothing</option>${columns.filter((one) => one.path.startsWith("/") || one.path.startsWith("[")).map((one) => html`<option value=${one.path}>${one.path}</option>`)}</select></label>
-      ${path && error && html`<p class="notice bad" role="alert">${error.message}</p>`}
-      ${path && found && html`<ul aria-label="values of ${path}">${found.slice(0, FACETS_MAX).map(({ value = null, records }) => html`
-        <li><button type="button" class="facet" onClick=${() => onFilter(both(filter, equals(path, value)))} title="show only these">
-          <span class="bar" style=${`width: ${(100 * records) / most}%`}></span><code>${value === null ? "no value" : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
-        ${found.length > FACETS_MAX && html`<li class="muted">and more</li>`}</ul>`}
-    </div>
+    <section class="facets" aria-label="counts of values">
+      <button type="button" class="quiet" onClick=${onClose} aria-label="close the counts">✕</button>
+      <select value=${by} aria-label="Count by" onChange=${(event) => onBy(event.target.value)}>
+        <option value="">Count by…</option>${columns.filter(({ path }) => isField(path)).map(({ path }) => html`<option value=${path}>${path}</option>`)}</select>
+      ${paths.map((path) => html`<${Facet} key=${path} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`)}
+    </section>
   `;
 }
 

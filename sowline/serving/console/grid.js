@@ -6,16 +6,19 @@ import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { open as markRow, placeOf } from "./cells.js";
 import { TABS, tabOf } from "./chosen.js";
+import { Offline, useService } from "./connection.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
-import { both, equals } from "./filter.js";
+import { Facets, both, countedFields, equals } from "./filter.js";
 import { canGroup, groupsOf, keyOf } from "./groups.js";
+import { LayoutPanel } from "./layout.js";
 import { Menu } from "./menu.js";
 import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
 import { RecordPanel, isEditable } from "./record.js";
 import { go, readRoute } from "./route.js";
 import { SavedViews } from "./saved.js";
+import { service } from "./service.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
 import { Standing } from "./standing.js";
 import { WriteDialog } from "./write.js";
@@ -26,6 +29,31 @@ function layoutOf(text) {
   } catch {
     return undefined;
   }
+}
+
+// From this width on there is room for counts beside the grid.
+const wide = matchMedia("(min-width: 1280px)");
+const COUNTS = "sowline.counts";
+
+// Whether the counts are shown, and what shows or hides them. A wide window has them if there is something to count, or as
+// the user last chose it; a narrow one begins without them.
+function useCounting(columns, keys) {
+  const [isWide, setWide] = useState(wide.matches);
+  const [wanted, setWanted] = useState(() => localStorage.getItem(COUNTS));
+  const hasFields = useRef(false);
+  hasFields.current ||= countedFields(columns, keys).length > 0;
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const update = () => setWide(wide.matches);
+    wide.addEventListener("change", update);
+    return () => wide.removeEventListener("change", update);
+  }, []);
+  const show = (shown) => {
+    if (!wide.matches) return setOpen(shown);
+    localStorage.setItem(COUNTS, shown ? "on" : "off");
+    return setWanted(shown ? "on" : "off");
+  };
+  return [isWide ? (wanted ? wanted === "on" : hasFields.current) : isOpen, show, () => setOpen(false)];
 }
 
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
@@ -85,25 +113,46 @@ export function Grid({ topic, route }) {
   const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, wanted, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
+  const [isArranging, setArranging] = useState(false);
+  const [isSeen, setSeen] = useState(false);
   useNews(live);
+  useService();
   const tab = tabOf(route);
   const isPlain = tab === "table";
   const shown = useMemo(() => sheet?.columns ?? [], [sheet, version]);
   const columns = live?.groups ? (sample ?? []) : shown;
+  const [isCounting, showCounts, leaveCounts] = useCounting(columns, keysOf(topic));
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
+  const canCount = topic.sow && live && tab !== "chart" && (live.groups || !live.isGrouped);
   const selected = route.record;
   const current = useRef(route);
   current.current = route;
+  // The arrangement that the viewer has, as the address writes it.
+  const applied = useRef(route.layout ?? "");
 
+  const arrange = () => {
+    go({ ...current.current, record: "" }, { quietly: true });
+    setArranging(true);
+  };
+  const leaveArranging = () => {
+    setArranging(false);
+    document.querySelector(".grid .menu > summary").focus();
+  };
+  const leaveAll = () => {
+    leaveCounts();
+    if (document.querySelector(".panel.layout")) leaveArranging();
+  };
   const open = (key) => {
     opener.current = document.activeElement;
+    setArranging(false);
     go({ ...current.current, record: key }, { quietly: Boolean(current.current.record) });
   };
-  const close = () => {
-    go({ ...current.current, record: "" }, { quietly: true });
-    opener.current?.focus?.();
-  };
+  const close = () => go({ ...current.current, record: "" }, { quietly: true });
+  // After the drawing: on a phone what is below an open record can't have the focus.
+  useEffect(() => {
+    if (!selected) opener.current?.focus?.();
+  }, [selected]);
 
   useEffect(() => {
     const element = viewer.current;
@@ -144,14 +193,17 @@ export function Grid({ topic, route }) {
           return;
         }
         const text = layout && Object.keys(layout).length ? JSON.stringify(layout) : "";
+        applied.current = text;
         go({ ...there, layout: text }, { quietly: true });
       }, 300);
     };
     const themed = ({ detail }) => sheet.paint(detail);
+    const seen = ({ detail }) => setSeen(detail);
     element.addEventListener("mousedown", press, true);
     element.addEventListener("click", clicked);
     element.addEventListener("dblclick", edit);
     element.addEventListener("perspective-config-update", changed);
+    element.addEventListener("row-seen", seen);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
@@ -159,28 +211,35 @@ export function Grid({ topic, route }) {
       element.removeEventListener("click", clicked);
       element.removeEventListener("dblclick", edit);
       element.removeEventListener("perspective-config-update", changed);
+      element.removeEventListener("row-seen", seen);
       removeEventListener("theme", themed);
     };
   }, [sheet]);
 
-  const filterBy = (term) => go({ ...current.current, filter: both(current.current.filter ?? "", term) });
+  const filterBy = (term) => {
+    leaveCounts();
+    go({ ...current.current, filter: both(current.current.filter ?? "", term) });
+  };
   const choose = (more) => go({ ...current.current, ...more, layout: "" }, { quietly: true });
 
-  // Each tab has its own settings; those that the user has changed belong to the tab in which they were changed.
-  const { show, chart, by, across, value, aggregate, time, width } = route;
+  // Each tab has its own settings; those that the user has changed belong to the tab in which they were changed. A saved
+  // view, or a step back, has others.
+  const { show, chart, by, across, value, aggregate, time, width, layout = "" } = route;
   const drawn = useRef();
   useEffect(() => {
     const arranged = JSON.stringify([show === "table" ? "" : show, chart, by, across, value, aggregate, time, width]);
-    if (sheet && drawn.current !== undefined && drawn.current !== arranged && keyOf(live.groups) === keyOf(wanted)) sheet.rearrange();
-    drawn.current = arranged;
-  }, [sheet, show, chart, by, across, value, aggregate, time, width]);
+    const isOther = sheet && drawn.current?.sheet === sheet && (drawn.current.arranged !== arranged || applied.current !== layout);
+    if (isOther && keyOf(live.groups) === keyOf(wanted)) sheet.rearrange(layoutOf(layout));
+    applied.current = layout;
+    drawn.current = { sheet, arranged };
+  }, [sheet, show, chart, by, across, value, aggregate, time, width, layout]);
 
   useEffect(() => {
     if (sheet?.isDrawn) markRow(viewer.current, selected);
   }, [sheet, sheet?.isDrawn, selected]);
 
   useEffect(() => {
-    const keys = { w: () => !isComputed(topic) && setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => current.current.record && close() };
+    const keys = { w: () => !isComputed(topic) && !service.isLost && setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => (current.current.record ? close() : leaveAll()) };
     const press = ({ detail }) => keys[detail]?.();
     addEventListener("shortcut", press);
     return () => removeEventListener("shortcut", press);
@@ -190,23 +249,27 @@ export function Grid({ topic, route }) {
     <section class="grid" aria-labelledby="grid-title">
       <div class="title"><h1 id="grid-title" class="unseen">${topic.name}</h1>
         <${Breadcrumb} route=${route} page="records" recordName=${selected} /><${Origin} topic=${topic} />
+        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
           </div>
           <${Menu} title="More">
             <${SavedViews} route=${route} />
-            <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
+            ${(tab === "grid" || isPlain) && html`<button type="button" disabled=${!sheet?.isBegun} onClick=${arrange}>Columns and order…</button>`}
             <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
-            ${!isComputed(topic) && html`<button type="button" onClick=${() => setWriting({})}>Write…</button>`}
-            ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
+            ${!isComputed(topic) && html`<button type="button" disabled=${service.isLost} onClick=${() => setWriting({})}>Write…</button>`}
+            ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" disabled=${service.isLost} onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
+            ${!isComputed(topic) && html`<${Offline} />`}
           <//>
         </div></div>
-      <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns} />
+      <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live}>
+        ${canCount && html`<button type="button" class="counts" aria-pressed=${isCounting} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
+      <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
-      <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
-      <div class="body">
+      <div class="body ${live && refused ? "other" : ""}">
+        ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
           <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
@@ -214,9 +277,10 @@ export function Grid({ topic, route }) {
           ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
           ${!sheet?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
-        ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
+        ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${leaveArranging} />`}
+        ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} isHidden=${tab === "grid" && !isSeen} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
       </div>
-      ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
+      ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} columns=${columns} onClose=${() => setWriting(undefined)} />`}
     </section>
   `;
 }

@@ -1,5 +1,6 @@
 // The groups of a chart or pivot: the service computes them from all records that match, however many the browser holds.
 import { COUNT, chosenFields, tabOf } from "./chosen.js";
+import { isField } from "./fields.js";
 
 export const RECORDS = "records";
 
@@ -13,7 +14,6 @@ const FUNCTIONS = {
   "distinct count": ["COUNT_DISTINCT", "any"],
 };
 
-const isField = (path) => /^(\/|\[\/).+/.test(path);
 const hasOwn = (options) => /(^|,)\s*(select|grouping|projection)=/.test(options ?? "");
 const weightOf = (measure) => `count of ${measure.name}`;
 

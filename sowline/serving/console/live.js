@@ -32,6 +32,8 @@ class Live extends EventTarget {
   isGrouped = false;
   // The groups that the console asked for; undefined if it asked for records.
   groups;
+  // What the console asked for.
+  asked;
 
   become(state) {
     if (this.state === state) return;
@@ -341,6 +343,7 @@ class LiveMessages extends Live {
 
 // What was asked for, as live records. Only records without an order are too many to come at once.
 export function liveOf(topic, asked) {
-  if (!topic.sow) return new LiveMessages(topic, asked);
-  return asked.groups || asked.order || isGrouped(asked.options) ? new LivePage(topic, asked) : new LiveRecords(topic, asked);
+  const isPage = asked.groups || asked.order || isGrouped(asked.options);
+  const made = !topic.sow ? new LiveMessages(topic, asked) : isPage ? new LivePage(topic, asked) : new LiveRecords(topic, asked);
+  return Object.assign(made, { asked });
 }

@@ -158,7 +158,7 @@ function Console() {
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
     <header class="bar">
-      <a class="brand" href="#/topics"><img src="icon.svg" alt="" width="24" height="24" />Sowline</a>
+      <a class="brand" href="#/topics"><img src="icon.svg" alt="" width="24" height="24" /><span>Sowline</span></a>
       <nav aria-label="views"><${Link} view="topics" now=${route.view}>Topics<//><${Link} view="connections" now=${route.view}>Connections<//></nav>
       <span class="grow"></span>
       <${Connection} />

@@ -1,7 +1,8 @@
 // The first rows of a grid as a plain table, which a screen reader can read.
 import { html, useEffect, useState } from "./lib.js";
+import { isNumeric } from "./columns.js";
 import { KEY_COLUMN } from "./fields.js";
-import { count, instant, plural } from "./text.js";
+import { count, instant } from "./text.js";
 
 const TABLE_ROWS = 100;
 
@@ -13,7 +14,7 @@ function Cell({ value, kind }) {
 
 export function PlainTable({ viewer, version, onOpen, topic }) {
   const [rows, setRows] = useState([]);
-  const [total, setTotal] = useState(0);
+  const [isPart, setIsPart] = useState(false);
   const [kinds, setKinds] = useState({});
   useEffect(() => {
     let closed = false;
@@ -25,7 +26,7 @@ export function PlainTable({ viewer, version, onOpen, topic }) {
         if (!closed) {
           setKinds(schema);
           setRows(found);
-          setTotal(size);
+          setIsPart(size > found.length);
         }
       } catch {
         if (!closed) timer = setTimeout(look, 300); // the viewer is making a new view
@@ -41,8 +42,8 @@ export function PlainTable({ viewer, version, onOpen, topic }) {
   return html`
     <div class="card scroll plain" tabindex="0" role="region" aria-label="the records as a table">
       <table class="list dense">
-        <caption>${total > rows.length ? `The first ${count(rows.length)} of ${plural(total, "row")}` : plural(total, "row")} of ${topic.name}, in the order of the grid</caption>
-        <thead><tr><th scope="col">Record</th>${columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <caption>${isPart ? `The first ${count(rows.length)} rows` : "All rows"} of ${topic.name}, in the order of the grid</caption>
+        <thead><tr><th scope="col">Record</th>${columns.map((name) => html`<th scope="col" class=${isNumeric({ kind: kinds[name] }) ? "number" : ""}>${name}</th>`)}</tr></thead>
         <tbody>${rows.map((row) => html`<tr key=${row[KEY_COLUMN]}>
           <td>${row[KEY_COLUMN] && html`<button type="button" class="small" onClick=${() => onOpen(row[KEY_COLUMN])} aria-label=${`open record ${row[KEY_COLUMN]}`}>open</button>`}</td>
           ${columns.map((name) => html`<${Cell} value=${row[name]} kind=${kinds[name]} />`)}

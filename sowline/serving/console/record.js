@@ -1,4 +1,5 @@
 // One record: its stored text, its keys, and its recent changes.
+import { Offline } from "./connection.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { said, service, stringify } from "./service.js";
 import { Effect, Json, clock, plural } from "./text.js";
@@ -99,7 +100,7 @@ function Timeline({ topic, keyOf, version }) {
 // Whether the field of a cell can be edited: a view is computed, and another key is another record.
 export const isEditable = (topic, path) => topic.sow && !isComputed(topic) && !keyPaths(topic).includes(path);
 
-export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWrite, onFilter }) {
+export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onClose, onWrite, onFilter }) {
   const [view, setView] = useState("record");
   const title = useRef();
   const [text, setText] = useState();
@@ -140,20 +141,21 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
         <h2 id="record-title" tabindex="-1" ref=${title}>${keyOf ?? sowKey}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
-      <p class="keys"><span class="muted">SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" /></p>
+      <p class="keys"><span class="muted">SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
       ${known && html`<p class="keys"><span class="muted">Version</span> ${known["~version"]} <span class="muted">last written</span> ${clock(known["~lastUpdateAt"])} <span class="muted">signature</span> <code>${known["~signature"]}</code></p>`}
       ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">It is not among the records shown any more: it was deleted, or does not match.</p>`}
       ${record === undefined && html`<p class="notice">No record with this SOW key is among those shown.</p>`}
       ${cell && html`<p class="cell-filter"><span class="muted">Filter</span>
         ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}
-        ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
+        ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" disabled=${service.isLost} onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
       <div class="switch" role="group" aria-label="what to show">
         ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
         <span class="grow"></span>
-        ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: "edit", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
+        ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined || service.isLost} title=${service.isLost ? "Nothing can be written until the connection is back" : undefined} onClick=${() => onWrite({ way: "edit", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
         ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
       </div>
+      ${isOne && !isComputed(topic) && html`<${Offline} />`}
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" />`}
       ${view === "timeline" && keyOf !== undefined && html`<${Timeline} topic=${topic} keyOf=${keyOf} version=${version} />`}

@@ -1,7 +1,7 @@
 // Puts live records into a table of Perspective's engine, some times a second, and shows them in the viewer.
 import { Schema, UPDATED, asKind, fits, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
-import { follow } from "./cells.js";
+import { follow, nameRecords } from "./cells.js";
 import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
@@ -37,6 +37,7 @@ async function begin() {
     load("viewer-d3fc/dist/cdn/perspective-viewer-d3fc.js"),
   ]);
   await customElements.whenDefined("perspective-viewer");
+  nameRecords();
   return perspective.worker(Promise.resolve(worker));
 }
 
@@ -48,6 +49,10 @@ export function addViewer(host) {
   // By default a viewer drops its view as soon as it is out of sight, also in the middle of a turn, which then leaves it
   // in an error (test_a_grid_is_left_while_it_is_drawn). Also, the plain table reads the view of a viewer behind it.
   viewer.setAutoPause(false);
+  // The console has settings of its own.
+  const bare = new CSSStyleSheet();
+  bare.replaceSync("#status_bar { display: none !important; }");
+  viewer.shadowRoot?.adoptedStyleSheets.push(bare);
   return viewer;
 }
 
@@ -131,9 +136,19 @@ export class Sheet {
     return this.#keys;
   }
 
-  // Shows the current tab in its own settings, without those that the user has changed in another one.
-  async rearrange() {
-    this.#layout = undefined;
+  // The settings of the viewer as they are; undefined if it shows nothing.
+  settings() {
+    return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.save() : undefined));
+  }
+
+  // Changes some settings of the viewer.
+  change(some) {
+    return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.restore(some) : undefined));
+  }
+
+  // Shows the current tab in its own settings, and those of a layout, without what the user has changed otherwise.
+  async rearrange(layout) {
+    this.#layout = layout;
     await this.#inTurn(async () => {
       if (this.#table && !this.#closed) await this.#restore();
     });
@@ -286,6 +301,7 @@ export class Sheet {
     // A chart would be drawn once with the new table, but without its settings.
     if (filled.has(this.#viewer) && (await this.#viewer.save()).plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
     filled.add(this.#viewer);
+    follow(this.#viewer, this.#live);
     await this.#viewer.load(table);
     await this.#restore();
     await old?.delete({ lazy: true });
@@ -328,6 +344,5 @@ export class Sheet {
       await this.#viewer.restore({ plugin: "Datagrid", columns: this.#layoutColumns, group_by: [], split_by: [], sort: [], filter: [], theme, settings: false });
     }
     this.#plainConfig ??= (await this.#viewer.save()).plugin_config;
-    follow(this.#viewer, this.#live);
   }
 }

@@ -8,6 +8,7 @@ import { count, rate } from "./text.js";
 import { lateness, usePolled } from "./topics.js";
 
 const RATE_MS = 1000;
+const RATE_LOOKS = 5;
 const LAG_MS = 1000;
 
 const STATES = {
@@ -23,20 +24,27 @@ const STATES = {
 // Charts and pivots are of all records, unless they are made in the browser.
 const OF_FIRST = { chart: "the chart is of the records in the browser: ", pivot: "the pivot is of the records in the browser: " };
 
+// Changes per second over the last seconds: they come in batches, so that a single second says little.
 function useRate(live) {
   const [now, setNow] = useState(0);
   useEffect(() => {
-    let before = live?.messages ?? 0;
-    let at = performance.now();
+    const look = () => ({ messages: live?.messages ?? 0, at: performance.now() });
+    const looks = [look()];
     const timer = setInterval(() => {
-      const messages = live?.messages ?? 0;
-      setNow((messages - before) / ((performance.now() - at) / 1000));
-      before = messages;
-      at = performance.now();
+      looks.push(look());
+      if (looks.length > RATE_LOOKS + 1) looks.shift();
+      setNow((looks.at(-1).messages - looks[0].messages) / ((looks.at(-1).at - looks[0].at) / 1000));
     }, RATE_MS);
     return () => clearInterval(timer);
   }, [live]);
   return now;
+}
+
+// What is shown while something else is refused, in words.
+function shownInstead({ asked }, refused) {
+  const terms = [asked.filter, asked.condition].filter(Boolean);
+  if (asked.filter === refused.asked.filter && asked.condition === refused.asked.condition) return "showing: the options before";
+  return `showing: ${terms.length ? terms.join(" and ") : "no filter"}`;
 }
 
 // What the chip shows: the state of the records and, where that is live, how far the service is behind the log.
@@ -59,18 +67,19 @@ function cutOf(live, limit) {
 // How many records the grid will hold once those that are still to come are there.
 const dueOf = (live, rows, limit) => (live?.state === "loading" && live.matches > rows ? Math.min(live.matches, limit) : undefined);
 
-export function Standing({ live, isLoading, sheet, limit, topic, tab }) {
+export function Standing({ live, refused, isLoading, sheet, limit, topic, tab }) {
   const now = useRate(live);
   const [answer] = usePolled("topics", LAG_MS);
-  const [tone, word] = stateOf(live, isLoading, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
+  const served = answer?.body.topics.find(({ name }) => name === topic.name);
+  const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served);
   const rows = live?.rows ?? 0;
   const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};
   const bookmark = live?.bookmark;
   return html`
     <div class="standing">
-      ${asOf() ? html`<strong>${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
+      ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
       <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
-      <span class="muted">${rate(now)} messages/s</span>
+      ${!asOf() && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
       ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}

@@ -1,5 +1,6 @@
 // The form to write whole records, deltas, deltas of documents, and deletions; it shows the outcome.
 import { useAttempt } from "./attempt.js";
+import { isNumeric } from "./columns.js";
 import { Offline, useService } from "./connection.js";
 import { EditForm } from "./edit.js";
 import { joinedKey, keyPaths, splitKeys, stepsOf, takesKeys } from "./fields.js";
@@ -19,12 +20,13 @@ const TITLES = { edit: (name) => `Edit a record of ${name}`, sow_delete: (name) 
 
 const waysOf = (topic, isOne) => Object.keys(WAYS).filter((way) => (isOne || way !== "edit") && (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
 
-// A new record starts with the key fields.
-function emptyRecord(topic) {
+// A new record starts with the key fields, each with a value of the kind that the records have there.
+function emptyRecord(topic, columns) {
   const record = {};
+  const numbers = new Set(columns.filter(isNumeric).map(({ path }) => path));
   for (const path of keyPaths(topic)) {
     const names = stepsOf(path);
-    names.slice(0, -1).reduce((inner, name) => (inner[name] ??= {}), record)[names.at(-1)] = "";
+    names.slice(0, -1).reduce((inner, name) => (inner[name] ??= {}), record)[names.at(-1)] = numbers.has(path) ? 0 : "";
   }
   return JSON.stringify(record, null, 2);
 }
@@ -44,10 +46,10 @@ function useClosed() {
   return controller.signal;
 }
 
-export function WriteDialog({ topic, begin, onClose }) {
+export function WriteDialog({ topic, begin, columns = [], onClose }) {
   const dialog = useRef();
   const [way, setWay] = useState(begin.way ?? "publish");
-  const [body, setBody] = useState(begin.text ?? (begin.body ? pretty(begin.body) : emptyRecord(topic)));
+  const [body, setBody] = useState(begin.text ?? (begin.body ? pretty(begin.body) : emptyRecord(topic, columns)));
   const [delta, setDelta] = useState(begin.delta ?? "{..}");
   const [key, setKey] = useState(begin.key ?? "");
   const [by, setBy] = useState(begin.sowKey ? "keys" : "filter");

@@ -1,0 +1,182 @@
+"""The grid of the console while its records change, what marks it, and how it is arranged."""
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import flight
+from tests.browser.seen import Console
+from tests.integration.served import Served, ServedTopic
+
+pytestmark = pytest.mark.needs("chromium")
+
+LOOKS = """async ([looks, marks]) => {
+  const table = document.querySelector("perspective-viewer-datagrid").regular_table;
+  const found = {looks: 0, marks: 0, wrong: [], unsorted: []};
+  while (found.looks < looks || found.marks < marks) {
+    await new Promise((done) => setTimeout(done, 5));
+    found.looks += 1;
+    const rows = [...table.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")]);
+    const texts = rows.map((cells) => cells.map((cell) => cell.textContent));
+    const times = texts.map(([, , updated]) => updated);
+    if (times.some((time, at) => time > times[at - 1])) found.unsorted.push(times);
+    for (const [at, cells] of rows.entries()) {
+      if (!cells.some((cell) => cell.hasAttribute("data-open"))) continue;
+      found.marks += 1;
+      const key = JSON.stringify(texts[at].slice(0, 2));
+      if (key !== document.querySelector("aside h2").textContent) found.wrong.push(key);
+    }
+  }
+  return found;
+}"""
+"""Looks at the rows many times, and returns what it has seen of marked rows and of the order by `updated`."""
+
+
+@contextmanager
+def many_changes(served: Served, topic: str) -> Iterator[None]:
+    """Change 40 flights meanwhile, some 500 times a second."""
+    ended = threading.Event()
+    publisher = served.system.publisher()
+
+    def change() -> None:
+        while not ended.wait(0.02):
+            for number in random.choices(range(100, 140), k=10):
+                publisher.publish(topic, flight("ZZ", number, random.choice(("late", "landed"))))
+            publisher.flush()
+
+    changes = threading.Thread(target=change)
+    changes.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        changes.join()
+
+
+def test_a_mark_is_that_of_the_open_record(console: Console, flights: ServedTopic, served: Served) -> None:
+    """Also while the rows move many times a second. The rows are in the order that the arrow says."""
+    flights.write(*(flight("ZZ", number, "late") for number in range(100, 140)))
+    console.grid(flights.name)
+    with many_changes(served, flights.name):
+        console.cells("ZZ").nth(4).click()
+        expect(console.page.get_by_role("complementary").get_by_role("heading")).to_contain_text("ZZ")
+        seen = console.page.evaluate(LOOKS, [300, 50])
+    assert seen["wrong"] == []
+    assert seen["unsorted"] == []
+    flights.settle()
+
+
+def test_the_row_below_the_mouse_looks_like_no_open_record(console: Console, flights: ServedTopic) -> None:
+    """An outline is the mark of the open record alone."""
+    look = "cell => getComputedStyle(cell).boxShadow"
+    console.grid(flights.name)
+    console.page.mouse.move(0, 0)
+    cell = console.cells("landed")
+    before = cell.evaluate(look)
+    cell.hover()
+    assert cell.evaluate(look) == before
+    cell.click()
+    expect(console.cells("landed")).to_have_attribute("data-open", "")
+    assert console.cells("landed").evaluate(look) != before
+
+
+def test_the_grid_is_arranged(console: Console, flights: ServedTopic) -> None:
+    """Columns, order and groups are chosen in the console's own panel. The address has them, and a saved view."""
+    page = console.page
+    heads = page.locator("perspective-viewer regular-table thead tr.rt-autosize th")
+    rows = page.locator("perspective-viewer regular-table tbody tr")
+    console.grid(flights.name)
+    expect(page.locator("perspective-viewer #settings_button")).not_to_be_visible()
+    console.more().get_by_role("button", name="Columns and order…").click()
+    panel = page.get_by_role("complementary")
+    expect(panel.get_by_role("heading", name="Columns and order")).to_be_focused()
+    for path in ("updated", "/delay/dep", "sow_key"):
+        panel.get_by_label(path, exact=True).uncheck()
+    panel.get_by_role("button", name="/status further left").click()
+    expect(heads).to_have_text(["carrier", "status", "flight"])
+    panel.get_by_role("button", name="Sort: remove updated").click()
+    panel.get_by_label("Sort by").select_option("/flight")
+    expect(rows.first).to_contain_text("UA")
+    panel.get_by_label("order of /flight").select_option("desc")
+    expect(rows.first).to_contain_text("AA")
+    page.wait_for_url("**%2Fflight%22%2C%22desc**")
+    page.once("dialog", lambda dialog: dialog.accept("by number"))
+    console.more().get_by_label("Saved views").select_option("+")
+    panel.get_by_label("Group by").select_option("/status")
+    panel.get_by_label("of each group of /flight").select_option("max")
+    late = rows.filter(has=page.locator("th", has_text="late"))
+    expect(late).to_contain_text("2")
+    page.wait_for_url("**group_by**")
+    page.reload()
+    expect(late).to_contain_text("2")
+    console.more().get_by_label("Saved views").select_option("by number")
+    expect(heads).to_have_text(["carrier", "status", "flight"])
+    expect(rows.first).to_contain_text("AA")
+    console.more().get_by_role("button", name="Columns and order…").click()
+    panel.get_by_role("button", name="Reset").click()
+    expect(heads).to_have_text(["carrier", "flight", "updated", "status", "delay.dep", "sow_key"])
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(page.locator(".menu > summary")).to_be_focused()
+
+
+def test_a_pivot_shows_its_values_whole(console: Console, flights: ServedTopic) -> None:
+    """Those above the columns, and those before the rows."""
+    flights.write(
+        flight("UA", 1, "departed after a long wait"), flight("a long name of a carrier", 2, "late")
+    )
+    console.go(f"grid/{flights.name}", show="pivot", by="/carrier", across="/status")
+    clipped = "cell => cell.scrollWidth > cell.clientWidth || cell.firstChild.scrollWidth > cell.clientWidth"
+    for text in ("departed after a long wait", "TOTAL", "a long name of a carrier"):
+        cell = console.page.locator("perspective-viewer regular-table th", has_text=text).first
+        expect(cell).to_be_visible()
+        assert not cell.evaluate(clipped), text
+
+
+def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, flights: ServedTopic) -> None:
+    """A text is proposed where the records have texts, and a number where they have numbers."""
+    console.grid(flights.name)
+    console.more().get_by_role("button", name="Write…").click()
+    record = console.page.get_by_role("dialog").get_by_label("Record")
+    assert json.loads(record.input_value()) == {"carrier": "", "flight": 0}
+
+
+def test_a_phone(console: Console, flights: ServedTopic) -> None:
+    """The bar is one line, the grid has most of the screen, and a record lies over all of it until Escape."""
+    page = console.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    console.grid(flights.name)
+    assert page.locator("header.bar").bounding_box()["height"] <= 48  # type: ignore[index]
+    tabs, menu = page.locator(".switch.tabs").bounding_box(), page.locator(".menu").bounding_box()
+    assert tabs is not None
+    assert menu is not None
+    assert abs(tabs["y"] - menu["y"]) < 4
+    viewer = page.locator(".viewer").bounding_box()
+    assert viewer is not None
+    assert viewer["y"] < 200
+    assert viewer["height"] > 600
+    console.cells("B6").click()
+    panel = page.get_by_role("complementary")
+    expect(panel.get_by_role("heading")).to_be_focused()
+    assert panel.bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
+    page.keyboard.press("Tab")
+    expect(panel.get_by_role("button", name="close the record")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    assert not page.evaluate("Boolean(document.activeElement.closest('.bar, .title, .ask, .sheet'))")
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(console.cells("B6")).to_be_visible()
+
+
+def test_groups_of_times_are_written_as_times_are(console: Console, flights: ServedTopic) -> None:
+    """Whatever the browser's languages."""
+    flights.write(*(flight("UA", at, "late", since=f"2026-11-0{at}T00:00:07Z") for at in (1, 2)))
+    console.go(f"grid/{flights.name}", show="pivot", by="/since", across="/status")
+    for text in ("2026-11-01 00:00:07Z", "2026-11-02 00:00:07Z"):
+        expect(console.page.locator("perspective-viewer tbody th", has_text=text)).to_have_count(1)
