@@ -1,7 +1,6 @@
 // Marks cells of the grid: those that have just changed flash, and the row of the open record stands out. Also tells which
 // record a cell shows.
-import { UPDATED, at, timeOf } from "./fields.js";
-import { stepsOf } from "./fields.js";
+import { UPDATED, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
 
@@ -87,7 +86,7 @@ function spell(cell, text) {
 function title(head) {
   const path = head.textContent;
   if (!path.startsWith("/")) return;
-  head.textContent = stepsOf(path).join(".");
+  head.textContent = nameOf(path);
   head.parentElement.title = path;
 }
 

@@ -5,7 +5,9 @@ import { Ask } from "./ask.js";
 import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { open as markRow, placeOf } from "./cells.js";
-import { TABS, tabOf } from "./chosen.js";
+import { Chart } from "./chart.js";
+import { TABS, chosenFields, tabOf } from "./chosen.js";
+import { columnsIn } from "./columns.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
 import { both, equals } from "./filter.js";
@@ -22,7 +24,9 @@ import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
   try {
-    return text ? JSON.parse(text) : undefined;
+    const { plugin, plugin_config: config, ...layout } = JSON.parse(text || "{}");
+    // Links of earlier versions may have one of the viewer's own charts, which are gone: what was grouped is shown as a grid.
+    return plugin && plugin !== "Datagrid" ? layout : { ...layout, ...(config && { plugin_config: config }) };
   } catch {
     return undefined;
   }
@@ -30,7 +34,7 @@ function layoutOf(text) {
 
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
 
-// Preact does not render the viewer: it is added to the page once.
+// Preact does not render the viewer: it is added to the page once. Without records, what it shows stays.
 function useSheet(live, topic, route, sample, wanted, setVersion) {
   const host = useRef();
   const viewer = useRef();
@@ -40,8 +44,10 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
   current.current = route;
   current.sample = sample;
   current.wanted = keyOf(wanted);
-  // The engine is loaded while the records come. A failure is shown below.
-  useEffect(() => void loadEngine().catch(() => {}), []);
+  // The engine is loaded while the records come, unless a chart of them is shown. A failure is shown below.
+  useEffect(() => {
+    if (tabOf(route) !== "chart") loadEngine().catch(() => {});
+  }, []);
   useEffect(() => {
     if (!live) return undefined;
     let closed = false;
@@ -82,14 +88,22 @@ export function Grid({ topic, route }) {
   const groups = isGrouping ? (sample ? groupsOf(route, sample, keysOf(topic)) : null) : undefined;
   const [live, refused, isLoading, wanted] = useLive(topic, route, groups);
   const [version, setVersion] = useState(0);
-  const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, wanted, setVersion);
+  const tab = tabOf(route);
+  const isPlain = tab === "table";
+  const isChart = tab === "chart";
+  // What was asked for by another tab is no answer to this one.
+  const isSuited = keyOf(live?.groups) === keyOf(wanted);
+  const { host, viewer, sheet, failed } = useSheet(isChart || !isSuited ? undefined : live, topic, route, sample, wanted, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
   useNews(live);
-  const tab = tabOf(route);
-  const isPlain = tab === "table";
   const shown = useMemo(() => sheet?.columns ?? [], [sheet, version]);
-  const columns = live?.groups ? (sample ?? []) : shown;
+  // New fields come with new records: those of a chart are looked for each time that there are twice as many.
+  const charted = useMemo(() => (isChart && live && !live.groups ? columnsIn(live) : []), [isChart, live, Math.ceil(Math.log2(1 + (live?.size ?? 0)))]);
+  const columns = live?.groups ? (sample ?? []) : isChart ? charted : shown;
+  const chosen = isChart && live && isSuited && columns.length ? chosenFields(route, columns, keysOf(topic)) : undefined;
+  const [charting, setCharting] = useState();
+  const drawing = isChart ? { isDrawn: charting === live, isBegun: true } : sheet;
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
   const selected = route.record;
@@ -196,7 +210,7 @@ export function Grid({ topic, route }) {
           </div>
           <${Menu} title="More">
             <${SavedViews} route=${route} />
-            <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
+            <button type="button" disabled=${!sheet || isPlain || isChart} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
             <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
             ${!isComputed(topic) && html`<button type="button" onClick=${() => setWriting({})}>Write…</button>`}
             ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
@@ -204,15 +218,16 @@ export function Grid({ topic, route }) {
         </div></div>
       <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns} />
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
-      <${Standing} live=${live} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
-      ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
+      <${Standing} live=${live} isLoading=${isLoading} sheet=${drawing} limit=${limit} topic=${topic} tab=${tab} />
+      ${failed && !isChart && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body">
         <div class="sheet">
-          <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
+          <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
+          ${isChart && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
           ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
-          ${!sheet?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
+          ${!drawing?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
         ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
       </div>
