@@ -17,6 +17,7 @@ const ZONE = "UTC";
 const numberOf = (value) => (typeof value === "bigint" ? Number(value) : typeof value === "number" ? value : undefined);
 const isHeld = (value) => value !== null && value !== undefined;
 const labelOf = (value) => (isHeld(value) ? String(value) || "(empty)" : NO_VALUE);
+const labelsOf = (path) => (path === UPDATED ? (ms) => (isHeld(ms) ? instant(ms) : NO_VALUE) : labelOf);
 
 // Different values of several groups can't be put together, and neither can what is not a part of a whole be stacked.
 const isAdditive = ({ path, aggregate }) => path === COUNT || aggregate === "sum" || aggregate === "count";
@@ -44,10 +45,10 @@ function addTo(one, other) {
 function resultOf(one, { path, aggregate }) {
   if (!one) return null;
   if (path === COUNT) return one.records;
+  if (aggregate === "count") return one.held;
+  if (aggregate === "distinct count") return one.different instanceof Set ? one.different.size : Number.isNaN(one.different) ? null : (one.different ?? 0);
   if (!one.held) return null;
-  if (aggregate === "avg") return one.sum / one.held;
-  if (aggregate === "distinct count") return one.different instanceof Set ? one.different.size : (one.different ?? null);
-  return aggregate === "count" ? one.held : one[aggregate];
+  return aggregate === "avg" ? one.sum / one.held : one[aggregate];
 }
 
 // A measure of a group of the service.
@@ -137,7 +138,7 @@ function ofGroups(live, chosen) {
   const measures = measuresOf(chosen);
   const [measure] = measures;
   const fields = across === NONE ? [by] : [by, across];
-  const { cells } = tabulated(live, fields, measures, fields.map(() => labelOf));
+  const { cells } = tabulated(live, fields, measures, fields.map(labelsOf));
   const totals = new Map([...cells].map(([row, columns]) => [row, resultOf(merged(columns.values(), measures)[0], measure)]));
   const all = [...cells.keys()].sort((one, other) => (totals.get(other) ?? -Infinity) - (totals.get(one) ?? -Infinity) || byName(one, other));
   const rows = all.slice(0, ROWS_MAX[chart]);
@@ -200,15 +201,15 @@ function ofTime(live, chosen) {
     const at = ms(value);
     return Number.isNaN(at) ? undefined : Math.floor(at / step) * step;
   };
-  const { cells, skipped } = tabulated(live, fields, measures, [bucket, labelOf]);
+  const { cells, skipped } = tabulated(live, fields, measures, [bucket, labelsOf(across)]);
   const { names, others } = seriesOf(cells, measures, SERIES_MAX);
   const isJoined = others.length > 0 && measure.aggregate !== "distinct count";
   const series = isJoined ? [...names, `${others.length} others`] : names;
   const last = Math.floor(most / step) * step;
   const all = cells.size ? Math.round((last - Math.floor(least / step) * step) / step) + 1 : 0;
   const rows = Array.from({ length: Math.min(all, BUCKETS_MAX) }, (_, at) => last - (Math.min(all, BUCKETS_MAX) - 1 - at) * step);
-  // In a time without records there are none; what else there is to measure of them is not known.
-  const empty = measure.path === COUNT ? 0 : null;
+  // A time without records has none, which is their number; what else there is to measure of them is not known.
+  const empty = measure.path === COUNT || measure.aggregate.endsWith("count") ? 0 : null;
   const valueIn = (columns, at) => {
     const found = at < names.length ? columns?.get(names[at]) : columns && merged(others.map((name) => columns.get(name)).filter(Boolean), measures);
     return resultOf(found?.[0], measure) ?? empty;
@@ -255,7 +256,7 @@ function ofPoints(live, chosen, topic) {
       without += 1;
       continue;
     }
-    const name = isSplit ? labelOf(readBy(row)) : "";
+    const name = isSplit ? labelsOf(by)(readBy(row)) : "";
     (points.get(name) ?? points.set(name, []).get(name)).push([across, up, key]);
   }
   const names = [...points.keys()].sort((one, other) => points.get(other).length - points.get(one).length || byName(one, other));

@@ -103,7 +103,8 @@ export function Grid({ topic, route }) {
   const columns = live?.groups ? (sample ?? []) : isChart ? charted : shown;
   const chosen = isChart && live && isSuited && columns.length ? chosenFields(route, columns, keysOf(topic)) : undefined;
   const [charting, setCharting] = useState();
-  const drawing = isChart ? { isDrawn: charting === live, isBegun: true } : sheet;
+  const drawing = isChart ? { isDrawn: charting === live, isBegun: Boolean(live) } : sheet;
+  const isEmpty = live?.state === "live" && live.size === 0;
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
   const selected = route.record;
@@ -224,9 +225,9 @@ export function Grid({ topic, route }) {
         <div class="sheet">
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
-          ${isChart && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
+          ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
-          ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
+          ${isEmpty && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
           ${!drawing?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
         ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}

@@ -177,6 +177,8 @@ function treemap(figures, colors, style, size, tileOf) {
     series: [{
       id: "tiles",
       type: "treemap",
+      // Its own default is to move, whatever the chart's is.
+      animation: false,
       data,
       left: 0, right: 0, top: 0, bottom: 0,
       roam: false,
@@ -218,7 +220,7 @@ function heatmap(figures, colors, style, size) {
 }
 
 // A tick of a time axis: the day where it begins, and else the time of the day.
-const tick = (ms) => (ms % DAY === 0 ? instant(ms).slice(0, 10) : instant(ms).slice(11, ms % 60_000 === 0 ? 16 : 19));
+const tick = (ms, step) => (ms % DAY === 0 ? instant(ms).slice(0, 10) : instant(ms).slice(11, step % 60_000 === 0 ? 16 : 19));
 
 function time(figures, colors, style, size) {
   const { rows, series, values, measure, axis, step, names } = figures;
@@ -228,9 +230,10 @@ function time(figures, colors, style, size) {
     type: "line",
     name: series[at],
     color: colors.series[at],
-    showSymbol: rows.length <= 40,
+    showSymbol: true,
     symbol: "circle",
-    symbolSize: 5,
+    // A value between two that are missing is on no line.
+    symbolSize: (_, { dataIndex }) => (rows.length <= 40 || [data[dataIndex - 1], data[dataIndex + 1]].every((beside) => (beside?.[1] ?? null) === null) ? 5 : 0),
     lineStyle: { width: 2, color: colors.series[at], ...more.lineStyle },
     emphasis: { disabled: true },
     data,
@@ -241,7 +244,7 @@ function time(figures, colors, style, size) {
   return {
     ...common(figures, style),
     grid: { ...common(figures, style).grid, top: 10 },
-    xAxis: { ...style.axis, type: "time", name: step === DAY ? axis : `${axis}, ${days}`, splitNumber: Math.max(2, Math.floor(size.width / 130)), min: first - beside, max: last + beside, minInterval: step, splitLine: { show: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } }, axisLabel: { ...style.axis.axisLabel, hideOverlap: true, formatter: tick } },
+    xAxis: { ...style.axis, type: "time", name: step === DAY ? axis : `${axis}, ${days}`, splitNumber: Math.max(2, Math.floor(size.width / 130)), min: first - beside, max: last + beside, minInterval: step, splitLine: { show: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } }, axisLabel: { ...style.axis.axisLabel, hideOverlap: true, formatter: (ms) => tick(ms, step) } },
     yAxis: measureAxis(figures, style, size.height * 2),
     tooltip: {
       ...common(figures, style).tooltip,
