@@ -114,6 +114,24 @@ def test_the_colors_of_a_chart_are_named(console: Console, flights: ServedTopic)
     expect(legend).to_have_text(re.compile(r"max of gate\s*0\s*59"))
 
 
+def test_a_color_stays_with_its_name(console: Console, flights: ServedTopic) -> None:
+    """While other values come and leave."""
+    console.chart(
+        flights.name, "records by carrier and status", chart="treemap", by="/carrier", across="/status"
+    )
+    legend = console.page.get_by_role("list", name="status").get_by_role("listitem")
+    expect(legend).to_have_text(["landed", "late"])
+    style = "one => getComputedStyle(one.querySelector('i')).backgroundColor"
+    color = legend.last.evaluate(style)
+    flights.merge(flight("AA", 3, "late"))
+    expect(legend).to_have_text(["late"])
+    assert legend.evaluate(style) == color
+    flights.write(flight("DL", 4, "arrived"), flight("DL", 5, "diverted"))
+    expect(legend).to_have_text(["arrived", "diverted", "late"])
+    assert legend.last.evaluate(style) == color
+    assert len({one.evaluate(style) for one in legend.all()}) == 3
+
+
 def test_a_course_has_a_line_for_each_value(console: Console, flights: ServedTopic) -> None:
     """Its axis names the zone; hours without records have none, but an unknown mean; the newest hour is dashed."""
     flights.clear()
@@ -228,7 +246,7 @@ def test_a_chart_follows_its_topic_in_both_themes(console: Console, flights: Ser
     expect(drawing.locator("text", has_text=re.compile("^diverted$"))).to_be_attached()
     inks = []
     for scheme in ("light", "dark"):
-        console.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        console.page.emulate_media(color_scheme=scheme)
         expect(console.page.locator("html")).to_have_attribute("data-theme", scheme)
         muted = console.page.evaluate(
             "getComputedStyle(document.documentElement).getPropertyValue('--muted').trim()"

@@ -88,6 +88,12 @@ function Figures({ figures }) {
     </table></div>`;
 }
 
+// The colors of the values of a field, which a chart keeps while it is open.
+function placesOf(places, { kind, names }) {
+  const field = names[kind === "scatter" ? 2 : 1] ?? "";
+  return places.current.get(field) ?? places.current.set(field, new Map()).get(field);
+}
+
 // `chosen` are the fields to draw; undefined while the records for them have not come: what is drawn stays until then.
 export function Chart({ live, chosen, topic, onDrawn }) {
   const suited = useRef();
@@ -97,10 +103,11 @@ export function Chart({ live, chosen, topic, onDrawn }) {
   const [failed, setFailed] = useState();
   const [isTable, setTable] = useState(false);
   const scheme = useTheme();
+  const places = useRef(new Map());
   useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
   if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;
   if (!figures || !library) return html`<p class="empty" role="status">Loading…</p>`;
-  const colors = figures.kind === "none" ? { series: [] } : colorsOf(figures, scheme);
+  const colors = figures.kind === "none" ? { series: [] } : colorsOf(figures, scheme, placesOf(places, figures));
   return html`
     <figure class="chart">
       <figcaption>

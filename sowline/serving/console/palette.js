@@ -35,10 +35,20 @@ const mixed = (one, other, share) => {
   return `#${from.map((value, at) => Math.round(value + (to[at] - value) * share).toString(16).padStart(2, "0")).join("")}`;
 };
 
-// The colors of so many series, of which the last may be all others.
-export function seriesColors(theme, { length }, hasOthers) {
+// The colors of series, of which the last may be all others. `places` has the color of each name that was drawn before: it
+// keeps it while others come and leave.
+export function seriesColors(theme, names, hasOthers, places) {
   const { series, others } = SCHEMES[theme];
-  return Array.from({ length }, (_, at) => (hasOthers && at === length - 1 ? others : series[at % series.length]));
+  const own = hasOthers ? names.slice(0, -1) : names;
+  const taken = new Set(own.map((name) => places.get(name)));
+  for (const name of own) {
+    if (places.has(name)) continue;
+    const free = series.findIndex((_, at) => !taken.has(at));
+    taken.add(free);
+    for (const [gone, at] of places) if (at === free) places.delete(gone);
+    places.set(name, free);
+  }
+  return names.map((name, at) => (hasOthers && at === names.length - 1 ? others : series[places.get(name)]));
 }
 
 // A scale for these values: its ends, its colors, and the color of a value. Zero is in the middle if both signs occur.

@@ -23,11 +23,11 @@ export function loadCharts() {
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // The colors of figures: of their series, and the scale of a measure, if colors stand for one.
-export function colorsOf(figures, theme) {
+export function colorsOf(figures, theme, places) {
   const { kind, series = [], hasOthers } = figures;
   if (kind === "heatmap") return { series: [], scale: scaleOf(theme, figures.values.flat(), true), name: figures.measure.name };
   if (figures.color) return { series: [], scale: scaleOf(theme, figures.color.values.flat(), false), name: figures.color.name };
-  return { series: seriesColors(theme, series, hasOthers) };
+  return { series: seriesColors(theme, series, hasOthers, places) };
 }
 
 // How large figures are drawn in a place of this size: what is too small to be read is scrolled.
