@@ -70,9 +70,9 @@ def test_no_label_is_lost_or_overprinted(console: Console, flights: ServedTopic,
             assert texts >= {*CARRIERS, "carrier"}
         if chart == "heatmap":
             assert texts >= {*STATES, "status"}
-        place = drawing.bounding_box()
-        assert place is not None
-        assert all(one["left"] >= place["x"] - 1 for one in found), chart
+        box = drawing.bounding_box()
+        assert box is not None
+        assert all(one["left"] >= box["x"] - 1 for one in found), chart
 
 
 def test_overprinted_labels_are_found() -> None:
@@ -169,7 +169,7 @@ def test_a_course_has_a_line_for_each_value(console: Console, flights: ServedTop
     )
 
 
-def test_what_is_left_out_is_said(console: Console, flights: ServedTopic) -> None:
+def test_what_is_left_out_is_counted(console: Console, flights: ServedTopic) -> None:
     """Of many series the smallest are drawn as one, if their sum is one; or they are counted under the chart."""
     flights.write(*many())
     shown = {"by": "/status", "across": "/carrier"}

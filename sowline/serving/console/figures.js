@@ -245,7 +245,7 @@ function ofPoints(live, chosen, topic) {
   const { x, y, by } = chosen;
   if (!x || !y) return { kind: "none", title: "no points", notes: ["these records have no two fields that are numbers"], head: [], lines: [] };
   const isSplit = by !== undefined && by !== NONE;
-  const [readX, readY, readBy] = [readerOf(x), readerOf(y), isSplit ? readerOf(by) : () => ""];
+  const [readX, readY, readName] = [readerOf(x), readerOf(y), isSplit ? readerOf(by) : () => ""];
   const points = new Map();
   let without = 0;
   for (const key of live.keys()) {
@@ -256,7 +256,7 @@ function ofPoints(live, chosen, topic) {
       without += 1;
       continue;
     }
-    const name = isSplit ? labelsOf(by)(readBy(row)) : "";
+    const name = isSplit ? labelsOf(by)(readName(row)) : "";
     (points.get(name) ?? points.set(name, []).get(name)).push([across, up, key]);
   }
   const names = [...points.keys()].sort((one, other) => points.get(other).length - points.get(one).length || byName(one, other));
