@@ -13,8 +13,6 @@ from tests import tools
 
 EXECUTABLE = next(filter(None, map(shutil.which, tools.CHROMIUM)), None)
 SECONDS_MAX = 60
-KNOWN_NOISE = "Setting plugin-advised rollup mode"
-"""What the grid says, as an error, whenever a chart is chosen."""
 
 expect.set_options(timeout=SECONDS_MAX * 1000)
 
@@ -43,7 +41,7 @@ class Console:
         page.route(lambda asked: urlsplit(asked).netloc != urlsplit(url).netloc, self._beyond)
 
     def _note(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and KNOWN_NOISE not in message.text:
+        if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
 
     def _beyond(self, route: Route) -> None:
@@ -76,6 +74,25 @@ class Console:
         self.go(f"grid/{topic}", **given)
         expect(self.page.locator("perspective-viewer-datagrid")).to_be_visible()
         self.wait_live()
+
+    def chart(self, topic: str, title: str, **given: str) -> Locator:
+        """Open a chart of a topic, and wait until it is drawn; returns the drawing."""
+        self.go(f"grid/{topic}", show="chart", **given)
+        return self.drawing(title)
+
+    def drawing(self, title: str) -> Locator:
+        """What is drawn under this title."""
+        expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+        drawing = self.page.locator(".drawing")
+        expect(drawing.locator("svg, canvas").first).to_be_visible()
+        return drawing
+
+    def figures(self) -> Locator:
+        """The figures of the chart, as a table."""
+        button = self.button("Figures")
+        if button.get_attribute("aria-pressed") == "false":
+            button.click()
+        return self.page.get_by_role("region", name="the figures of the chart")
 
     def wait_live(self) -> None:
         """Wait until the grid shows all records in their order."""

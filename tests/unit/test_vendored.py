@@ -37,7 +37,7 @@ def test_licenses_and_versions() -> None:
         assert [file for file in package["files"] if "LICENSE" in file]
         assert package["version"] in package["into"]
     grid = [package for package in packages if package["name"].startswith("@perspective-dev/")]
-    assert len(grid) == 5
+    assert len(grid) == 4
     assert len({package["version"] for package in grid}) == 1
 
 

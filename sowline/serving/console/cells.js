@@ -1,6 +1,6 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
-import { at, stepsOf, timeOf } from "./fields.js";
+import { at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
 
@@ -189,9 +189,9 @@ function title(head) {
   const path = head.textContent;
   const cell = head.parentElement;
   if (path.startsWith("/")) {
-    head.textContent = stepsOf(path).join(".");
+    head.textContent = nameOf(path);
     cell.title = path;
-  } else if (stepsOf(cell.title).join(".") !== path) {
+  } else if (nameOf(cell.title) !== path) {
     cell.removeAttribute("title");
   }
 }

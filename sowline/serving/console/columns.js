@@ -32,6 +32,18 @@ export async function sampleOf(topic, { filter, condition, options }) {
   return shownColumns({ keys: () => rows.keys(), pairs: (key) => rows.get(key) }, schema.columns);
 }
 
+// The columns of the records that are there.
+export function columnsIn(live) {
+  const schema = new Schema();
+  let seen = 0;
+  for (const key of live.keys()) {
+    schema.take(live.pairs(key));
+    seen += 1;
+    if (seen === SAMPLE) break;
+  }
+  return shownColumns(live, schema.columns);
+}
+
 // The columns of the records shown, with their kind and how many different values a sample of them has.
 export function shownColumns(live, kinds) {
   const values = new Map([...kinds.keys()].map((path) => [path, new Set()]));

@@ -109,6 +109,9 @@ export const isField = (path) => /^(\/|\[\/).+/.test(path);
 
 export const stepsOf = (path) => [...path.matchAll(/\/([^/[]+)|\[\/([^\]]+)\]/g)].map(([, plain, bracketed]) => plain ?? bracketed);
 
+// The names of a field's path, as a header or a chart shows them.
+export const nameOf = (path) => stepsOf(path).join(".") || path;
+
 export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);
 
 // The paths of a topic's key fields; none if its keys come from publishers or from a key generator.

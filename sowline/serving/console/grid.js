@@ -5,7 +5,9 @@ import { Ask } from "./ask.js";
 import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { open as markRow, placeOf } from "./cells.js";
-import { TABS, tabOf } from "./chosen.js";
+import { Chart } from "./chart.js";
+import { TABS, chosenFields, tabOf } from "./chosen.js";
+import { columnsIn } from "./columns.js";
 import { Offline, useService } from "./connection.js";
 import { CopyAs } from "./copyas.js";
 import { at as valueAt, keyPaths } from "./fields.js";
@@ -25,7 +27,9 @@ import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
   try {
-    return text ? JSON.parse(text) : undefined;
+    const { plugin, plugin_config: config, ...layout } = JSON.parse(text || "{}");
+    // Links of earlier versions may have one of the viewer's own charts, which are gone: what was grouped is shown as a grid.
+    return plugin && plugin !== "Datagrid" ? layout : { ...layout, ...(config && { plugin_config: config }) };
   } catch {
     return undefined;
   }
@@ -58,7 +62,7 @@ function useCounting(columns, keys) {
 
 const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
 
-// Preact does not render the viewer: it is added to the page once.
+// Preact does not render the viewer: it is added to the page once. Without records, what it shows stays.
 function useSheet(live, topic, route, sample, wanted, setVersion) {
   const host = useRef();
   const viewer = useRef();
@@ -68,8 +72,10 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
   current.current = route;
   current.sample = sample;
   current.wanted = keyOf(wanted);
-  // The engine is loaded while the records come. A failure is shown below.
-  useEffect(() => void loadEngine().catch(() => {}), []);
+  // The engine is loaded while the records come, unless a chart of them is shown. A failure is shown below.
+  useEffect(() => {
+    if (tabOf(route) !== "chart") loadEngine().catch(() => {});
+  }, []);
   useEffect(() => {
     if (!live) return undefined;
     let closed = false;
@@ -110,21 +116,30 @@ export function Grid({ topic, route }) {
   const groups = isGrouping ? (sample ? groupsOf(route, sample, keysOf(topic)) : null) : undefined;
   const [live, refused, isLoading, wanted] = useLive(topic, route, groups);
   const [version, setVersion] = useState(0);
-  const { host, viewer, sheet, failed } = useSheet(live, topic, route, sample, wanted, setVersion);
+  const tab = tabOf(route);
+  const isPlain = tab === "table";
+  const isChart = tab === "chart";
+  // What was asked for by another tab is no answer to this one.
+  const isSuited = keyOf(live?.groups) === keyOf(wanted);
+  const { host, viewer, sheet, failed } = useSheet(isChart || !isSuited ? undefined : live, topic, route, sample, wanted, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
   const [isArranging, setArranging] = useState(false);
   const [isSeen, setSeen] = useState(false);
   useNews(live);
   useService();
-  const tab = tabOf(route);
-  const isPlain = tab === "table";
   const shown = useMemo(() => sheet?.columns ?? [], [sheet, version]);
-  const columns = live?.groups ? (sample ?? []) : shown;
+  // New fields come with new records: those of a chart are looked for each time that there are twice as many.
+  const charted = useMemo(() => (isChart && live && !live.groups ? columnsIn(live) : []), [isChart, live, Math.ceil(Math.log2(1 + (live?.size ?? 0)))]);
+  const columns = live?.groups ? (sample ?? []) : isChart ? charted : shown;
+  const chosen = isChart && live && isSuited && columns.length ? chosenFields(route, columns, keysOf(topic)) : undefined;
+  const [charting, setCharting] = useState();
+  const drawing = isChart ? { isDrawn: charting === live, isBegun: Boolean(live) } : sheet;
+  const isEmpty = live?.state === "live" && live.size === 0;
   const [isCounting, showCounts, leaveCounts] = useCounting(columns, keysOf(topic));
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
-  const canCount = topic.sow && live && tab !== "chart" && (live.groups || !live.isGrouped);
+  const canCount = topic.sow && live && !isChart && (live.groups || !live.isGrouped);
   const selected = route.record;
   const current = useRef(route);
   current.current = route;
@@ -249,7 +264,7 @@ export function Grid({ topic, route }) {
     <section class="grid" aria-labelledby="grid-title">
       <div class="title"><h1 id="grid-title" class="unseen">${topic.name}</h1>
         <${Breadcrumb} route=${route} page="records" recordName=${selected} /><${Origin} topic=${topic} />
-        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${sheet} limit=${limit} topic=${topic} tab=${tab} />
+        <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${drawing} limit=${limit} topic=${topic} tab=${tab} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
@@ -267,15 +282,16 @@ export function Grid({ topic, route }) {
         ${canCount && html`<button type="button" class="counts" aria-pressed=${isCounting} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
       <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
-      ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
+      ${failed && !isChart && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body ${live && refused ? "other" : ""}">
         ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
-          <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
+          <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
+          ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
-          ${live?.state === "live" && live.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
-          ${!sheet?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
+          ${isEmpty && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
+          ${!drawing?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
         ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${leaveArranging} />`}
         ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} isHidden=${tab === "grid" && !isSeen} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}

@@ -1,10 +1,10 @@
 // The groups of a chart or pivot: the service computes them from all records that match, however many the browser holds.
-import { COUNT, chosenFields, tabOf } from "./chosen.js";
+import { COUNT, NONE, chosenFields, tabOf } from "./chosen.js";
 import { isField } from "./fields.js";
 
 export const RECORDS = "records";
 
-// Of each aggregate: the function of the service, and how the viewer puts groups together, where it draws several as one.
+// Of each aggregate: the function of the service, and how the viewer puts groups together, where it shows several as one.
 const FUNCTIONS = {
   sum: ["SUM", "sum"],
   avg: ["AVG", "weighted mean"],
@@ -31,9 +31,9 @@ export function groupsOf(route, columns, keys) {
   const chosen = chosenFields(route, columns, keys);
   const isChart = tabOf(route) === "chart";
   const isTime = isChart && chosen.chart === "time";
-  // The viewer makes the buckets of time: different values of different times can't be put together.
+  // The browser makes the buckets of time: different values of different times can't be put together.
   if (isTime && chosen.aggregate === "distinct count" && chosen.value !== COUNT) return undefined;
-  const by = [...new Set([isTime ? chosen.time : chosen.by, chosen.across])].filter((path) => path !== undefined && path !== "-");
+  const by = [...new Set([isTime ? chosen.time : chosen.by, chosen.across])].filter((path) => path !== undefined && path !== NONE);
   const values = chosen.value === COUNT ? [] : [[chosen.value, chosen.aggregate]];
   if (isChart && chosen.chart === "treemap" && chosen.color) values.push([chosen.color, "avg"]);
   if (!by.length || ![...by, ...values.map(([path]) => path)].every(isField)) return undefined;

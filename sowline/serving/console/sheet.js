@@ -17,9 +17,6 @@ const turns = new WeakMap();
 // The tables of closed sheets, by their viewer. It shows the last one until another sheet has a table for it.
 const left = new WeakMap();
 
-// The viewers that have had a table.
-const filled = new WeakSet();
-
 // Loads the engine and the viewer once. They are large: a view that is read first of all does not wait for them.
 export function loadEngine() {
   engine ??= begin();
@@ -34,7 +31,6 @@ async function begin() {
     load("client/dist/cdn/perspective.js"),
     load("viewer/dist/cdn/perspective-viewer.js"),
     load("viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js"),
-    load("viewer-d3fc/dist/cdn/perspective-viewer-d3fc.js"),
   ]);
   await customElements.whenDefined("perspective-viewer");
   nameRecords();
@@ -298,9 +294,6 @@ export class Sheet {
       return;
     }
     this.#table = table;
-    // A chart would be drawn once with the new table, but without its settings.
-    if (filled.has(this.#viewer) && (await this.#viewer.save()).plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
-    filled.add(this.#viewer);
     follow(this.#viewer, this.#live);
     await this.#viewer.load(table);
     await this.#restore();
@@ -331,8 +324,7 @@ export class Sheet {
     const theme = THEMES[document.documentElement.dataset.theme] ?? THEMES.light;
     const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {} };
     this.#base = { ...usual, ...this.#arrange(this.columns) };
-    // Charts have a mode of their own, and must not be given another one.
-    if (this.#base.plugin === "Datagrid") this.#base.group_rollup_mode ??= "rollup";
+    this.#base.group_rollup_mode ??= "rollup";
     const theirs = this.#base.columns ?? this.#layoutColumns;
     const shown = { columns_config: this.#defaultConfig(), ...this.#base, ...layout, columns: chosen?.length ? chosen : theirs };
     try {

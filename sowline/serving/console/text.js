@@ -8,6 +8,15 @@ export const count = (value) => (value === null || value === undefined ? "–" :
 export const rate = (value) => (value === undefined ? "–" : value > 0 && value < 10 ? tenths.format(value) : whole.format(value));
 export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
+const parts = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
+const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+
+// A measure, in full: a whole number has all its digits; a mean has as many as anybody reads.
+export function figure(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  return (Math.abs(value) < 1 ? small : parts).format(value);
+}
+
 export function bytes(value) {
   if (value < 1024) return `${count(value)} B`;
   const unit = Math.min(4, Math.floor(Math.log2(value) / 10));

@@ -33,10 +33,9 @@ PACKED = (".wasm",)
 GRID_STYLES = (
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
     "'sha256-CjknTzl2uKtf8HzhOg2u184k8XVq0Q32LfRRPUqc0g4='",
-    "'sha256-ILUuaTblzLnuV4UciYvrUJkuNlQ570jCEpzE0t/Pe5s='",
     "'sha256-rjC4ta+DkxJjU72hK9nIKZxg1UN00ALy4b/FYtZ7KHc='",
 )
-"""Checksums of the style sheets that the grid and its charts add to the page; the first is the empty sheet."""
+"""Checksums of the style sheets that the grid adds to the page; the first is the empty sheet."""
 
 POLICY = "; ".join(
     (

@@ -1,0 +1,124 @@
+// The tab Chart: the figures of the records or of their groups, with a title, a legend and notes; and as a table.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { figuresOf } from "./figures.js";
+import { Plot, colorsOf, loadCharts, sizeOf } from "./plot.js";
+import { figure } from "./text.js";
+
+const EVERY_MS = 400;
+// The share of the time that figures may take.
+const SHARE = 10;
+
+// The figures, which follow the records: a few times a second, or less often if they take long.
+function useFigures(live, chosen, topic, onDrawn) {
+  const [figures, setFigures] = useState();
+  useEffect(() => {
+    if (!live || !chosen) return undefined;
+    let timer;
+    let wait = EVERY_MS;
+    const make = () => {
+      timer = undefined;
+      const began = performance.now();
+      setFigures(figuresOf(live, chosen, topic));
+      wait = Math.max(EVERY_MS, SHARE * (performance.now() - began));
+      onDrawn(live);
+      live.goOn();
+    };
+    const due = () => { timer ??= setTimeout(make, wait); };
+    const news = ["state", "came", "put", "gone"];
+    for (const name of news) live.addEventListener(name, due);
+    make();
+    return () => {
+      clearTimeout(timer);
+      for (const name of news) live.removeEventListener(name, due);
+    };
+  }, [live, JSON.stringify(chosen)]);
+  return figures;
+}
+
+function useTheme() {
+  const [shown, setShown] = useState(theme.shown());
+  useEffect(() => {
+    const update = () => setShown(theme.shown());
+    addEventListener("theme", update);
+    return () => removeEventListener("theme", update);
+  }, []);
+  return shown;
+}
+
+// What is drawn, in a place that may be smaller.
+function Drawing({ library, figures, colors, label }) {
+  const place = useRef();
+  const element = useRef();
+  const plot = useRef();
+  const [room, setRoom] = useState();
+  useLayoutEffect(() => {
+    const watch = new ResizeObserver(([{ contentRect: { width, height } }]) => setRoom({ width: Math.floor(width), height: Math.floor(height) }));
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    if (!room?.width || !room.height) return;
+    plot.current ??= new Plot(library, element.current, figures.kind);
+    plot.current.draw(figures, colors, sizeOf(figures, room));
+  }, [figures, colors, room]);
+  useEffect(() => () => plot.current?.close(), []);
+  return html`<div class="drawing" ref=${place} tabindex="0" role="img" aria-label=${label}><div ref=${element}></div></div>`;
+}
+
+const Swatch = ({ color }) => html`<i style=${{ background: color }}></i>`;
+
+function Legend({ figures, colors }) {
+  const { scale, name } = colors;
+  if (scale) {
+    return html`<div class="legend"><span>${name}</span><span class="scale">
+      ${figure(scale.ends[0])}<i class="ramp" style=${{ background: `linear-gradient(90deg, ${scale.colors.join(", ")})` }}></i>${figure(scale.ends.at(-1))}</span>
+      ${scale.ends.length > 2 && html`<span class="muted">0 in the middle</span>`}</div>`;
+  }
+  const by = figures.names?.[figures.kind === "scatter" ? 2 : 1];
+  if (by === undefined) return null;
+  return html`<div class="legend"><span id="legend">${by}</span><ul aria-labelledby="legend">
+    ${figures.series.map((one, at) => html`<li><${Swatch} color=${colors.series[at]} />${one}</li>`)}</ul></div>`;
+}
+
+function Figures({ figures }) {
+  return html`<div class="card scroll plain" tabindex="0" role="region" aria-label="the figures of the chart">
+    <table class="list dense"><caption>${figures.title}${figures.cut && html`: ${figures.cut}`}</caption>
+      <thead><tr>${figures.head.map((name, at) => html`<th scope="col" class=${at ? "number" : ""}>${name}</th>`)}</tr></thead>
+      <tbody>${figures.lines.map(([first, ...others]) => html`<tr><th scope="row">${first}</th>${others.map((text) => html`<td class="number">${text}</td>`)}</tr>`)}</tbody>
+    </table></div>`;
+}
+
+// The colors of the values of a field, which a chart keeps while it is open.
+function placesOf(places, { kind, names }) {
+  const field = names[kind === "scatter" ? 2 : 1] ?? "";
+  return places.current.get(field) ?? places.current.set(field, new Map()).get(field);
+}
+
+// `chosen` are the fields to draw; undefined while the records for them have not come: what is drawn stays until then.
+export function Chart({ live, chosen, topic, onDrawn }) {
+  const suited = useRef();
+  if (chosen) suited.current = chosen;
+  const figures = useFigures(chosen ? live : undefined, suited.current, topic, onDrawn);
+  const [library, setLibrary] = useState();
+  const [failed, setFailed] = useState();
+  const [isTable, setTable] = useState(false);
+  const scheme = useTheme();
+  const places = useRef(new Map());
+  useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
+  if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;
+  if (!figures || !library) return html`<p class="empty" role="status">Loading…</p>`;
+  const colors = figures.kind === "none" ? { series: [] } : colorsOf(figures, scheme, placesOf(places, figures));
+  return html`
+    <figure class="chart">
+      <figcaption>
+        <h2>${figures.title}</h2>
+        <button type="button" class="small" aria-pressed=${isTable} onClick=${() => setTable(!isTable)} title="the figures of this chart as a table">Figures</button>
+      </figcaption>
+      ${!isTable && html`<${Legend} figures=${figures} colors=${colors} />`}
+      ${isTable
+        ? html`<${Figures} figures=${figures} />`
+        : figures.kind !== "none" && html`<${Drawing} key=${figures.kind} library=${library} figures=${figures} colors=${colors} label=${`${figures.title}, of ${topic.name}; the button Figures shows them as a table`} />`}
+      ${figures.notes.length > 0 && html`<p class="muted notes">${figures.notes.join("; ")}</p>`}
+    </figure>
+  `;
+}
