@@ -5,7 +5,8 @@ import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
-import { lateness, usePolled } from "./topics.js";
+import { usePolled } from "./polled.js";
+import { lateness } from "./topics.js";
 
 const RATE_MS = 1000;
 const LAG_MS = 1000;

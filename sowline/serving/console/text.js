@@ -29,11 +29,38 @@ export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23
 // A time in ms since 1970, with its date and zone.
 export const instant = (ms) => clock(new Date(ms).toISOString()).replace(".000Z", "Z");
 
+// The same to the second.
+export const second = (ms) => instant(Math.floor(ms / 1000) * 1000);
+
 // How the viewer writes times in groups and charts; those of single records are written as `instant` does.
 export const TIMES = { timeZone: "UTC", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
 
 // How the viewer writes numbers: all digits, as they are in the record.
 export const DIGITS = { useGrouping: false, maximumSignificantDigits: 21 };
+
+const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/;
+const SOH = "\x01";
+const HEX_COLUMNS = 16;
+
+// A value of Kafka as it can be shown: a text, or, if it has bytes that no font has, these in hexadecimal beside it.
+export function shownValue(value, charsMax) {
+  const [, base64] = /^base64:([A-Za-z0-9+/]*=*)$/.exec(value) ?? [];
+  const isFix = base64 === undefined && value.includes("=") && !CONTROL.test(value.replaceAll(SOH, ""));
+  if (base64 === undefined && (isFix || !CONTROL.test(value))) {
+    const text = value.slice(0, charsMax).replaceAll(SOH, "|") + (value.length > charsMax ? "…" : "");
+    return { text, note: value.includes(SOH) ? "| stands for the byte 01" : "", isText: true };
+  }
+  const all = base64 === undefined ? new TextEncoder().encode(value) : Uint8Array.from(atob(base64), (char) => char.codePointAt(0));
+  const bytesShown = all.slice(0, charsMax / 4);
+  const lines = [];
+  for (let at = 0; at < bytesShown.length; at += HEX_COLUMNS) {
+    const part = [...bytesShown.slice(at, at + HEX_COLUMNS)];
+    const hex = part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const text = part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
+    lines.push(`${at.toString(16).padStart(4, "0")}  ${hex.padEnd(3 * HEX_COLUMNS - 1)}  ${text}`);
+  }
+  return { text: lines.join("\n") + (all.length > bytesShown.length ? "\n…" : ""), note: "bytes in hexadecimal", isText: false };
+}
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|\s+/g;
 

@@ -1,0 +1,28 @@
+// Phrases for the protocol's words. The word itself is what the mouse shows, and a screen reader reads.
+import { html } from "./lib.js";
+
+export const SOW_KEY = "SOW key: the number or the text by which the service names a record";
+
+// What clients ask for, and what is written, by command.
+const COMMANDS = {
+  sow: "query",
+  subscribe: "changes",
+  delta_subscribe: "changed fields",
+  sow_and_subscribe: "records, then changes",
+  sow_and_delta_subscribe: "records, then changed fields",
+  publish: "publish",
+  delta_publish: "merge",
+  delta: "delta",
+  sow_delete: "delete",
+};
+
+const INDEXES = {
+  "memo index": ["made on demand", "memo index: one field's values. A query that needed it had it made, or the topic's definition"],
+  "hash index": ["defined", "hash index: the records of each combination of values. The topic's definition names it"],
+};
+
+export const commandWords = (name) => COMMANDS[name] ?? name;
+
+export const Command = ({ name }) => html`<span title=${name}>${commandWords(name)}</span>`;
+
+export const IndexKind = ({ kind }) => html`<span title=${INDEXES[kind]?.[1]}>${INDEXES[kind]?.[0] ?? kind}</span>`;
