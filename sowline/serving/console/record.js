@@ -5,6 +5,7 @@ import { Effect, Json, clock, plural } from "./text.js";
 import { difference, flatten, keyPaths, keyText } from "./fields.js";
 import { storedRecord } from "./edit.js";
 import { CopyAs } from "./copyas.js";
+import { useDictionary } from "./dictionary.js";
 import { differs, equals } from "./filter.js";
 import { isComputed } from "./origin.js";
 
@@ -108,6 +109,7 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
   const [last, setLast] = useState(held);
   if (held !== undefined && held !== last) setLast(held);
   const { record, intrinsics: known } = last ?? {};
+  const dictionary = useDictionary(topic);
   const isOne = topic.sow && !live.isGrouped;
   const keyOf = record === undefined || !isOne ? undefined : keyText(topic, record, sowKey, known);
 
@@ -155,7 +157,7 @@ export function RecordPanel({ topic, live, sowKey, cell, version, onClose, onWri
         ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
       </div>
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}
-      ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" />`}
+      ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" dictionary=${dictionary} />`}
       ${view === "timeline" && keyOf !== undefined && html`<${Timeline} topic=${topic} keyOf=${keyOf} version=${version} />`}
     </aside>
   `;

@@ -88,8 +88,20 @@ export function laidOut(text) {
 
 export const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
 
-export const Json = ({ text, label }) => html`
-  <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
+// What a dictionary adds to a token of JSON: the tag of a name, the meaning of a value of the field that was named last.
+function noted(tokens, dictionary) {
+  let field;
+  return tokens.map(([kind, token]) => {
+    if (kind !== "name" && kind !== "string") return [kind, token];
+    const text = JSON.parse(token);
+    if (kind === "name") field = text;
+    return [kind, token, kind === "name" ? dictionary.tagOf(text) : dictionary.meaningOf(field ?? "", text)];
+  });
+}
+
+export const Json = ({ text, label, dictionary }) => html`
+  <pre class="json" tabindex="0" role="region" aria-label=${label}>${(dictionary ? noted(laidOut(text), dictionary) : laidOut(text)).map(([kind, token, note]) =>
+    kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>${note && html` <span class="note">${note}</span>`}`)}</pre>
 `;
 
 const EFFECT_MAX = 40;
