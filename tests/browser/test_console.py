@@ -420,7 +420,7 @@ def test_the_timeline_of_a_document(console: Console, served: Served) -> None:
     for delta, outcome in [
         ('{..,"stars":4}', "applied"),
         ('{..,"stars":5}', "applied"),
-        ('if {..,"stars":1} then ~ end', "condition_false"),
+        ('if {..,"stars":1} then ~ end', "condition not met"),
     ]:
         dialog = console.page.get_by_role("dialog")
         dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delta").click()
@@ -434,7 +434,7 @@ def test_the_timeline_of_a_document(console: Console, served: Served) -> None:
     panel.get_by_role("button", name="Timeline").click()
     writes = panel.locator(".write")
     expect(writes).to_have_count(3)
-    expect(writes.nth(0)).to_contain_text("condition_false")
+    expect(writes.nth(0)).to_contain_text("condition not met")
     expect(writes.nth(1).locator(".effect")).to_contain_text("/stars 4 5")
     expect(writes.nth(2).locator(".delta")).to_have_text('{..,"stars":4}')
 

@@ -1,5 +1,6 @@
 // Formats texts for display: numbers, durations, and JSON with every digit.
 import { html } from "./lib.js";
+import { outcomeWords } from "./words.js";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -129,5 +130,5 @@ export function Mistake({ text, error }) {
 
 export function Outcome({ outcome }) {
   if (!outcome) return null;
-  return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
+  return html`<p class="notice ok" role="status"><strong title=${outcome.outcome}>${outcomeWords(outcome.outcome)}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
 }

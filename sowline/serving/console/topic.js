@@ -107,7 +107,7 @@ function Key({ one, kind }) {
   return html`<span class="muted" title=${kind === "changes" ? SOW_KEY : undefined}>${kind === "changes" ? "SOW key" : "Kafka key"}</span> <code>${one.key}</code>`;
 }
 
-function Message({ one, kind, topic, onRetry, onReason }) {
+function Message({ one, kind, topic, seen, onRetry, onReason }) {
   const { "sow.reason": reason, "sow.message": why, "sow.command": command, "sow.previous": previous, ...headers } = one.headers;
   const { text, note, isText } = shownValue(one.value ?? "", VALUE_CHARS);
   const canRetry = kind === "dead" && !isComputed(topic) && one.value !== null && isText && !one.cut && (command ?? "publish") in WAYS;
@@ -117,14 +117,14 @@ function Message({ one, kind, topic, onRetry, onReason }) {
       ${command && html`<strong><${Command} name=${command} /></strong>`}
       ${reason && html`<button type="button" class="small" onClick=${() => onReason(reason)} title="only dead letters with this reason">${reason}</button>`}
       <span class="grow"></span><span class="muted">${one.value === null ? "no value" : bytes(one.bytes)}${note && `, ${note}`}</span>
-      ${canRetry && html`<button type="button" class="small" onClick=${() => onRetry(one, command ?? "publish")}>Publish again…</button>`}</div>
+      ${canRetry && html`<button type="button" class="small" disabled=${Boolean(seen)} onClick=${() => onRetry(one, command ?? "publish")}>Publish again…</button>`}</div>
     ${why && html`<p>${why}</p>`}
     ${one.value !== null && html`<pre class="value ${isText ? "" : "hex"}">${text}${one.cut && "…"}</pre>`}
     ${Object.keys(headers).length > 0 && html`<details><summary class="muted">${plural(Object.keys(headers).length, "header")}</summary><dl class="headers">${Object.entries(headers).map(([name, text]) => html`<div><dt><code>${name}</code></dt><dd><code>${text}</code></dd></div>`)}</dl></details>`}
   </li>`;
 }
 
-function Tail({ topic, route, onRetry }) {
+function Tail({ topic, route, seen, onRetry }) {
   const kind = route.tail in TAILS ? route.tail : "dead";
   const [found, setFound] = useState();
   const [error, setError] = useState();
@@ -152,7 +152,7 @@ function Tail({ topic, route, onRetry }) {
     ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
     ${!here && !error && html`<p class="muted" role="status">Reading…</p>`}
     ${here && html`<p class="muted">${here.messages.length ? `The newest ${plural(here.messages.length, "message")}` : kind === "dead" ? "No dead letters" : "No messages"}, as of ${timeOfDay(here.time)}${here.searched.every(({ complete }) => complete) ? "" : `; examined ${count(here.searched.reduce((sum, { begin, end }) => sum + end - begin, 0))} offsets`}.</p>
-      <ol class="messages">${here.messages.map((one) => html`<${Message} key=${`${one.partition}@${one.offset}`} one=${one} kind=${kind} topic=${topic} onRetry=${onRetry} onReason=${(chosen) => change({ reason: chosen })} />`)}</ol>`}
+      <ol class="messages">${here.messages.map((one) => html`<${Message} key=${`${one.partition}@${one.offset}`} one=${one} kind=${kind} topic=${topic} seen=${seen} onRetry=${onRetry} onReason=${(chosen) => change({ reason: chosen })} />`)}</ol>`}
   `;
 }
 
@@ -186,7 +186,7 @@ export function TopicPage({ topic, route }) {
         <h2>Partitions <${Age} answer=${isPair ? inKafka : answer} /></h2><${Partitions} topic=${(isPair && named(inKafka.body[0])) || now} inLog=${isPair && inKafka.body[1].kafka_topics[0].partitions} />
         <h2>In Kafka <${Age} answer=${inKafka} /></h2><${KafkaTopics} topic=${topic} found=${inKafka?.body[1].kafka_topics} error=${noKafka} />
         ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
-        <h2 ref=${messages}>Messages</h2><${Tail} topic=${topic} route=${route} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />`}
+        <h2 ref=${messages}>Messages</h2><${Tail} topic=${topic} route=${route} seen=${seen} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />`}
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>
   `;

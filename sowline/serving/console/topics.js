@@ -27,10 +27,16 @@ export function State({ topic, seen }) {
   return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? "live"}</span>`;
 }
 
+// A time in the past, without its date if that is the one at which it was seen.
+function seenAt(time, ms) {
+  const [date, ofDay] = second(ms).split(" ");
+  return date === time.toISOString().slice(0, 10) ? `at ${ofDay.replace("Z", "")}` : date;
+}
+
 // How long ago a topic changed, in words; if it was last seen at a time that is past, when it changed.
 export function changed({ newest_seconds: seconds }, answer, seen) {
   if (seconds === null) return "–";
-  if (seen) return second(answer.time - seconds * 1000);
+  if (seen) return seenAt(answer.time, answer.time - seconds * 1000);
   return seconds < 1 ? "now" : `${span(seconds)} ago`;
 }
 

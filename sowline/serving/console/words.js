@@ -16,6 +16,10 @@ const COMMANDS = {
   sow_delete: "delete",
 };
 
+const OUTCOMES = { noop: "no change", condition_false: "condition not met" };
+
+export const outcomeWords = (outcome) => OUTCOMES[outcome] ?? outcome;
+
 const INDEXES = {
   "memo index": ["made on demand", "memo index: one field's values. A query that needed it had it made, or the topic's definition"],
   "hash index": ["defined", "hash index: the records of each combination of values. The topic's definition names it"],
