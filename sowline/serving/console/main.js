@@ -74,7 +74,7 @@ function Help({ onClose }) {
   };
   return html`<${Dialog} title="Keys" onClose=${onClose}>
     <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${meaning}</dd></div>`)}</dl>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> single keys do this</label>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> Single keys are shortcuts</label>
   <//>`;
 }
 
