@@ -589,7 +589,7 @@ def test_topics_and_connections(console: Console, flights: ServedTopic, served: 
     row = console.topic(flights.name)
     expect(row.locator("[data-label=Records]")).to_have_text("3")
     expect(row.locator("[data-label=Lag]")).to_have_text("0")
-    expect(row.locator("[data-label=Indexes]")).to_contain_text("memo index")
+    expect(row.locator("[data-label=Indexes]")).to_contain_text("one field's values")
     flights.write(flight("DL", 4, "late"))
     expect(row.locator("[data-label=Records]")).to_have_text("4")
     row.get_by_role("link", name=flights.name, exact=True).click()

@@ -134,7 +134,11 @@ def test_a_record_of_fix_in_words(console: Console, served: Served, tmp_path: Pa
     console.grid(orders.name)
     console.cells("A1").click()
     record = console.page.locator("aside .json")
-    for line in ('"ClOrdID" 11: "A1"', '"Side" 54: "5" Sell short', '"ExecInst" 18: "1 G" Not held, All or none'):
+    for line in (
+        '"ClOrdID" 11: "A1"',
+        '"Side" 54: "5" Sell short',
+        '"ExecInst" 18: "1 G" Not held, All or none',
+    ):
         expect(record).to_contain_text(line)
     expect(record).to_contain_text('"PartyRole" 452: "3" Client ID')
     expect(record.locator(".note", has_text="ACME")).to_have_count(0)

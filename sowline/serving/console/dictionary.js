@@ -5,7 +5,8 @@ import { describedFields } from "./columns.js";
 // SELL_SHORT as a person writes it.
 const written = (name) => (/[a-z]/.test(name) ? name : name[0] + name.slice(1).toLowerCase()).replaceAll("_", " ");
 
-// Returns what stands beside the field of a record, and beside its value, each undefined if the dictionary has nothing.
+// Returns what stands beside the field of a record, and beside its value, each undefined if the dictionary has nothing;
+// undefined for topics that are no FIX.
 export function useDictionary(topic) {
   const [values, setValues] = useState({});
   const tags = new Map(Object.entries(topic.message_format?.names ?? {}).map(([tag, name]) => [name, tag]));
@@ -14,6 +15,7 @@ export function useDictionary(topic) {
     if (topic.message_type === "fix") describedFields(topic).then((found) => !closed && setValues(found.value_names), () => {}); // the values stand there without their names
     return () => { closed = true; };
   }, [topic.name]);
+  if (topic.message_type !== "fix") return undefined;
   return {
     tagOf: (field) => tags.get(field),
     // A field may have several values, with a space between them.

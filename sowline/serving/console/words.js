@@ -1,4 +1,4 @@
-// Phrases for the protocol's words. The word itself is what the mouse shows, and a screen reader reads.
+// Phrases for the protocol's words. The word itself is what the mouse shows.
 import { html } from "./lib.js";
 
 export const SOW_KEY = "SOW key: the number or the text by which the service names a record";
@@ -21,8 +21,8 @@ const OUTCOMES = { noop: "no change", condition_false: "condition not met" };
 export const outcomeWords = (outcome) => OUTCOMES[outcome] ?? outcome;
 
 const INDEXES = {
-  "memo index": ["made on demand", "memo index: one field's values. A query that needed it had it made, or the topic's definition"],
-  "hash index": ["defined", "hash index: the records of each combination of values. The topic's definition names it"],
+  "memo index": ["one field's values", "memo index: made by the first query on the field, or when the topic is loaded"],
+  "hash index": ["combinations of values", "hash index: the records of each combination of values, made when the topic is loaded"],
 };
 
 export const commandWords = (name) => COMMANDS[name] ?? name;
