@@ -125,7 +125,7 @@ def value_names(url: str, topic: str, token: str) -> Json:
 
 
 def test_a_record_of_fix_in_words(console: Console, served: Served, tmp_path: Path) -> None:
-    """Tags stand beside names, and what values mean; whoever sees some fields only learns nothing of the others."""
+    """Tags stand beside names, and what values mean; a user of some fields learns nothing of the others."""
     orders = served["orders"]
     producer = Producer({"bootstrap.servers": served.system.kafka})
     producer.produce(orders.name, ORDER)

@@ -61,7 +61,7 @@ export function Schemas({ topic }) {
   const reader = found?.reader_schema ?? topic.reader_schema;
   const registered = found?.schemas.find(({ version, schema }) => version !== null && schema?.digest === found.reader_schema.digest);
   // FIX and other types without schemas have options instead.
-  const hasSchemas = topic.reader_schema !== null;
+  const hasSchemas = topic.message_format === null;
   const facts = [
     ["Message type", topic.message_type],
     ...(hasSchemas
