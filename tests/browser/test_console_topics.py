@@ -121,7 +121,8 @@ def value_names(url: str, topic: str, token: str) -> Json:
         f"{url}/v1/topics/{quote(topic)}/fields", headers={"Authorization": f"Bearer {token}"}
     )
     with urllib.request.urlopen(asked) as answer:
-        return json.loads(answer.read())["value_names"]
+        names: Json = json.loads(answer.read())["value_names"]
+    return names
 
 
 def test_a_record_of_fix_in_words(console: Console, served: Served, tmp_path: Path) -> None:
@@ -151,10 +152,11 @@ def test_a_record_of_fix_in_words(console: Console, served: Served, tmp_path: Pa
 
 def cut(page: Page) -> list[str]:
     """The tables whose columns do not fit beside each other."""
-    return page.evaluate(
+    names: list[str] = page.evaluate(
         "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth)"
         ".map(one => one.getAttribute('aria-label'))"
     )
+    return names
 
 
 def test_no_column_is_cut(chromium: Browser, served: Served, flights: ServedTopic) -> None:
