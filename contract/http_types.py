@@ -183,6 +183,8 @@ class FieldsReport(msgspec.Struct, forbid_unknown_fields=True):
     """The fields."""
     functions: list[str]
     """The names of the functions of filters."""
+    value_names: dict[str, dict[str, str]]
+    """What values mean by a FIX data dictionary, by field and value; empty for a user who sees only some fields."""
 
 
 class ExplainedReport(msgspec.Struct, forbid_unknown_fields=True):

@@ -43,6 +43,13 @@ class KafkaReport(msgspec.Struct, forbid_unknown_fields=True):
     """Its log, its changes, its dead letters, and, if its message type has schemas, its schemas."""
 
 
+class DeadLettersReport(msgspec.Struct, forbid_unknown_fields=True):
+    """How many dead letters Kafka keeps."""
+
+    dead_letters: dict[str, int]
+    """Their number by topic, of the topics that the user may read."""
+
+
 class SchemaReport(msgspec.Struct, forbid_unknown_fields=True):
     """A schema."""
 

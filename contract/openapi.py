@@ -153,6 +153,13 @@ def _of_the_service() -> Iterable[Operation]:
     yield Operation("get", "/v1/topics", "listTopics", "The topics, and how each is served.", _json("Topics"))
     yield Operation("get", "/v1/clients", "listClients", "The connected clients.", _json("Clients"))
     yield Operation(
+        "get",
+        "/v1/dead_letters",
+        "countDeadLetters",
+        "The number of each topic's dead letters.",
+        _json("DeadLetters"),
+    )
+    yield Operation(
         "delete",
         "/v1/clients/{id}",
         "disconnectClient",

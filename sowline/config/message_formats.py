@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sowline.codecs.fix import read_dictionary
+from sowline.codecs.fix import read_dictionary, read_value_names
 from sowline.codecs.schema import (
     BINARY,
     BSON,
@@ -131,6 +131,13 @@ class MessageFormat(_FormatModel):
             "parts": [part.sent() for part in self.parts],
         }
         return {name: value for name, value in options.items() if value}
+
+    @cached_property
+    def value_names(self) -> dict[str, dict[str, str]]:
+        """What the values of fields mean, by the name that records have for the field, as the dictionaries say."""
+        by_tag = read_value_names(*(one.text for one in self.dictionaries))
+        names: dict[str, str] = self.sent().get("names", {})
+        return {names.get(tag, tag): values for tag, values in by_tag.items()}
 
     def _dictionary_groups(self) -> dict[str, list[int]]:
         """Return the groups of the dictionaries; without those that the options give for all messages."""

@@ -206,6 +206,11 @@ class TopicDefinition:
         return (self.declared.message_format or NO_OPTIONS).sent()
 
     @property
+    def value_names(self) -> dict[str, dict[str, str]]:
+        """What the values of fields mean, by field; empty where no data dictionary says it."""
+        return (self.declared.message_format or NO_OPTIONS).value_names
+
+    @property
     def codec(self) -> Codec | None:
         """The codec with the reader schema; None for JSON. Raise `bad schema`, or `bad configuration`."""
         return None if self.reader is None else codec_of(self.reader)

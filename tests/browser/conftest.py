@@ -18,6 +18,19 @@ def avro(**fields: str) -> str:
 
 
 TRADE = avro(id="long", qty="int")
+DICTIONARY = """
+<fix><messages/><fields>
+  <field number="11" name="ClOrdID" type="STRING"/>
+  <field number="54" name="Side" type="CHAR">
+    <value enum="1" description="BUY"/><value enum="5" description="SELL_SHORT"/>
+  </field>
+  <field number="18" name="ExecInst" type="MULTIPLECHARVALUE">
+    <value enum="1" description="NOT_HELD"/><value enum="G" description="ALL_OR_NONE"/>
+  </field>
+  <field number="453" name="NoPartyIDs" type="NUMINGROUP"/>
+  <field number="448" name="PartyID" type="STRING"/>
+  <field number="452" name="PartyRole" type="INT"><value enum="3" description="Client ID"/></field>
+</fields></fix>"""
 TOPICS: dict[str, Json] = {
     "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
     "papers": {"key": ["/id"], "documents": True},
@@ -32,6 +45,11 @@ TOPICS: dict[str, Json] = {
             1: {"text": avro(id="int", qty="int")},
             3: {"text": avro(id="int", qty="string")},
         },
+    },
+    "orders": {
+        "key": ["/ClOrdID"],
+        "message_type": "fix",
+        "message_format": {"separator": "|", "dictionaries": [{"text": DICTIONARY}]},
     },
 }
 

@@ -448,7 +448,7 @@ def test_the_timeline_of_a_document(console: Console, served: Served) -> None:
     for delta, outcome in [
         ('{..,"stars":4}', "applied"),
         ('{..,"stars":5}', "applied"),
-        ('if {..,"stars":1} then ~ end', "condition_false"),
+        ('if {..,"stars":1} then ~ end', "condition not met"),
     ]:
         dialog = console.page.get_by_role("dialog")
         dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delta").click()
@@ -462,7 +462,7 @@ def test_the_timeline_of_a_document(console: Console, served: Served) -> None:
     panel.get_by_role("button", name="Timeline").click()
     writes = panel.locator(".write")
     expect(writes).to_have_count(3)
-    expect(writes.nth(0)).to_contain_text("condition_false")
+    expect(writes.nth(0)).to_contain_text("condition not met")
     expect(writes.nth(1).locator(".effect")).to_contain_text("/stars 4 5")
     expect(writes.nth(2).locator(".delta")).to_have_text('{..,"stars":4}')
 
@@ -618,7 +618,7 @@ def test_topics_and_connections(console: Console, flights: ServedTopic, served: 
     row = console.topic(flights.name)
     expect(row.locator("[data-label=Records]")).to_have_text("3")
     expect(row.locator("[data-label=Lag]")).to_have_text("0")
-    expect(row.locator("[data-label=Indexes]")).to_contain_text("memo index")
+    expect(row.locator("[data-label=Indexes]")).to_contain_text("one field's values")
     flights.write(flight("DL", 4, "late"))
     expect(row.locator("[data-label=Records]")).to_have_text("4")
     row.get_by_role("link", name=flights.name, exact=True).click()

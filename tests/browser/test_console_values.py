@@ -110,8 +110,8 @@ def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, f
     page, view = console.page, served["late"]
     origin = f"view of {flights.name}"
     console.go("topics")
-    expect(console.topic(view.name).locator(".origin")).to_have_text(origin)
-    expect(page.locator(".origin")).to_have_count(1)
+    expect(console.topic(view.name).locator("[data-label=Type]")).to_have_text(origin)
+    expect(console.topic(flights.name).locator("[data-label=Type]")).to_have_text("records")
     console.go(f"topic/{view.name}")
     expect(page.locator(".title .origin")).to_have_text(origin)
     service = served.system.service("views").start()

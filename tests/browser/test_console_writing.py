@@ -161,7 +161,7 @@ def test_the_dialogs_have_titles(console: Console, flights: ServedTopic) -> None
     console.grid(flights.name)
     console.more().get_by_role("button", name="Delete…").click()
     dialog = console.page.get_by_role("dialog")
-    expect(dialog.get_by_role("heading")).to_have_text(f"Delete from {flights.name}")
+    expect(dialog.get_by_role("heading")).to_have_text(f"Delete records from {flights.name}")
     dialog.get_by_role("button", name="Publish").click()
     expect(dialog.get_by_role("heading")).to_have_text(f"Write to {flights.name}")
 

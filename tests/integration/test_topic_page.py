@@ -204,6 +204,18 @@ def test_what_kafka_knows_of_a_topic(served: Served, orders: ServedTopic) -> Non
     assert log["consumer_groups"] == [f"{served.system.group}-materializer"]
 
 
+def test_dead_letters_are_counted(served: Served, orders: ServedTopic) -> None:
+    """As many as Kafka keeps of each topic."""
+    moves = served["moves"].name
+    before = get(served, "dead_letters")["dead_letters"]
+    producer = Producer({"bootstrap.servers": served.system.kafka})
+    producer.produce(f"{orders.name}.dead", b"{}", b"0@9", headers=[("sow.reason", b"bad key")])
+    producer.flush()
+    after = get(served, "dead_letters")["dead_letters"]
+    assert after == before | {orders.name: before[orders.name] + 1}
+    assert moves in after
+
+
 def test_a_client_is_disconnected(served: Served, orders: ServedTopic) -> None:
     """Its connection is closed with a reason; a second attempt names no client."""
     with wire(served.query.url) as client:

@@ -44,6 +44,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
     Each field has its path, its kinds, the number of sampled records that have it, and its most frequent values if
     the sample has a value twice. The values and the paths are those of the sample: other records may have more.
     `functions` are the names of the functions of filters, which complete a filter together with the fields.
+    `value_names` are those of a FIX data dictionary.
     """
     fields: dict[str, _Field] = {}
     records = 0
@@ -71,6 +72,8 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
             for path, found in fields.items()
         ],
         "functions": sorted(FUNCTIONS),
+        # The names of fields that the user may not read stay hidden.
+        "value_names": topic.definition.value_names if select is None else {},
     }
 
 

@@ -1,4 +1,4 @@
-"""Reads data dictionaries in the XML format of QuickFIX: the names of fields, repeating groups and data fields."""
+"""Reads data dictionaries in the XML format of QuickFIX: the names of fields and values, groups and data fields."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -35,6 +35,19 @@ def read_dictionary(xml: str, *more: str) -> dict[str, Any]:
         for message_type, nodes in dictionary.messages():
             uses.add(message_type, dictionary, nodes)
     return {"names": names, "groups": uses.groups(), "data": data}
+
+
+def read_value_names(*texts: str) -> dict[str, dict[str, str]]:
+    """Return by tag what the values of its field mean, such as BUY; of several dictionaries, the later counts.
+
+    No message depends on these names, so the options of a topic do not have them.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        for number, named in _Dictionary(text).values():
+            if named:
+                found.setdefault(str(number), {}).update(named)
+    return found
 
 
 class _Dictionary:
@@ -97,6 +110,12 @@ class _Dictionary:
                 if length is not None:
                     yield str(length), _number(field)
             before = field
+
+    def values(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the tag of each field, with the descriptions of its values."""
+        for field in self._fields:
+            described = ((one.get("enum"), one.get("description")) for one in field.iter("value"))
+            yield _number(field), {value: name for value, name in described if value and name}
 
     def _length_of(self, field: Element, before: Element | None) -> int | None:
         name = _attribute(field, "name")

@@ -44,11 +44,11 @@ export function Ask({ topic, route, refused, isLoading, live, children }) {
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
       ${live && !refused && !isLoading && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
       ${isOpen && html`<div class="row more">
-          <label class="field">At most rows <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
-          <label class="field">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
+          <label class="field" title="How many records the browser loads at most">Rows to load <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
+          <label class="field" title="How often the service sends what has changed">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
             ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
           ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
-          <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
+          <label class="field grow" title="Options of a subscription as the API has them: select=[-/,+${key}], for example, sends only ${key}">Further options <input class="mono" value=${options} placeholder="none" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
       </div>`}
     </form>
   `;

@@ -5,8 +5,10 @@ import { said, service } from "./service.js";
 const TICK_MS = 250;
 const WORDS = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "connection lost"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
 
+export const timeOfDay = (date) => `${date.toISOString().slice(11, 19)} UTC`;
+
 // The time of day of the newest message of the service, while there is no connection.
-export const asOf = () => (service.isLost && service.client.heardAt ? `as of ${service.client.heardAt.toISOString().slice(11, 19)} UTC` : undefined);
+export const asOf = () => (service.isLost && service.heardAt ? `as of ${timeOfDay(service.heardAt)}` : undefined);
 
 // When the next attempt to connect begins, in words.
 function nextTry() {

@@ -289,8 +289,8 @@ export function Grid({ topic, route }) {
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
           ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
-          ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
-          ${isEmpty && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
+          ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused the request.</p>`}
+          ${isEmpty && html`<p class="empty">${route.filter || route.condition ? "No record matches now. Records appear here as soon as they match." : topic.sow ? "The topic has no records yet. Published records appear here." : "No message has come since this page was opened."}</p>`}
           ${!drawing?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
         ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${leaveArranging} />`}

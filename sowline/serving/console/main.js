@@ -9,7 +9,7 @@ import { TopicPage } from "./topic.js";
 import { go, useRoute, writeRoute } from "./route.js";
 
 const KEYS = [
-  ["?", "these keys"],
+  ["?", "this list"],
   ["g t", "topics"],
   ["g c", "connections"],
   ["/", "the filter"],
@@ -74,7 +74,7 @@ function Help({ onClose }) {
   };
   return html`<${Dialog} title="Keys" onClose=${onClose}>
     <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${meaning}</dd></div>`)}</dl>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> single keys do this</label>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> Single keys are shortcuts</label>
   <//>`;
 }
 
@@ -150,7 +150,7 @@ function Console() {
   }, [status, logons]);
   const titles = { topics: "Topics", connections: "Connections", grid: route.topic, topic: route.topic };
   useEffect(() => {
-    document.title = `${titles[route.view] ?? "?"} – Sowline`;
+    document.title = `${titles[route.view] ?? "Not found"} – Sowline`;
     if (view.current !== route.view) main.current.focus();
     view.current = route.view;
   }, [route.view, route.topic]);
@@ -163,7 +163,7 @@ function Console() {
       <span class="grow"></span>
       <${Connection} />
       <${ThemeSwitch} />
-      <button type="button" class="quiet" onClick=${() => setShown("help")} aria-label="keys"><kbd>?</kbd></button>
+      <button type="button" class="quiet" onClick=${() => setShown("help")} title="keys (?)">Help</button>
     </header>
     <main id="main" class=${service.isLost ? "stale" : ""} tabindex="-1" ref=${main}>
       ${error && !service.refusal && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}

@@ -1,12 +1,15 @@
-// What a view or a conflated topic comes from. Nobody writes to it: its service computes it.
+// What kind of topic this is, and what a view or a conflated topic comes from. Nobody writes to these: a service computes them.
 import { html } from "./lib.js";
 import { count } from "./text.js";
 
 export const isComputed = (topic) => Boolean(topic.view);
 
+const originOf = ({ from, joins, interval_ms: interval }) =>
+  interval ? `conflated from ${from}, every ${interval % 1000 ? `${count(interval)} ms` : `${count(interval / 1000)} s`}` : `view of ${[from, ...joins.map(({ topic }) => topic)].join(" and ")}`;
+
+// What a topic keeps or is computed from, in words.
+export const kindOf = (topic) => (isComputed(topic) ? originOf(topic.view) : topic.documents ? "documents" : topic.sow ? "records" : "messages only");
+
 export function Origin({ topic }) {
-  if (!isComputed(topic)) return null;
-  const { from, joins, interval_ms: interval } = topic.view;
-  const others = joins.map(({ topic: joined }) => ` and ${joined}`).join("");
-  return html`<span class="tag origin">${interval ? `conflated from ${from}, every ${count(interval)} ms` : `view of ${from}${others}`}</span>`;
+  return isComputed(topic) && html`<span class="tag origin" title="computed by its service, and read-only">${originOf(topic.view)}</span>`;
 }

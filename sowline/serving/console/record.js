@@ -6,8 +6,10 @@ import { Effect, Json, clock, plural } from "./text.js";
 import { difference, flatten, keyPaths, keyText } from "./fields.js";
 import { storedRecord } from "./edit.js";
 import { CopyAs } from "./copyas.js";
+import { useDictionary } from "./dictionary.js";
 import { differs, equals } from "./filter.js";
 import { isComputed } from "./origin.js";
+import { Command, SOW_KEY, outcomeWords } from "./words.js";
 
 const WRITES = 50;
 const WRITES_MAX = 1000;
@@ -28,11 +30,11 @@ function Write({ write }) {
   const tone = outcome === "applied" ? "ok" : outcome === "condition_false" ? "warn" : "muted";
   return html`
     <li class="write">
-      <div class="when"><time>${clock(write.timestamp)}</time><strong>${write.command}</strong>
-        ${outcome && html`<span class="chip ${tone}">${outcome}</span>`}
+      <div class="when"><time>${clock(write.timestamp)}</time><strong><${Command} name=${write.command} /></strong>
+        ${outcome && html`<span class="chip ${tone}" title=${outcome}>${outcomeWords(outcome)}</span>`}
         ${write.version !== undefined && html`<span class="muted">version ${write.version}</span>`}
         ${(write.tags ?? []).map((tag) => html`<span class="tag">${tag}</span>`)}</div>
-      ${(write.publisher || write.correlation_id) && html`<p class="who muted">${write.publisher && html`by <code>${write.publisher}</code>`} ${write.correlation_id && html`correlation <code>${write.correlation_id}</code>`}</p>`}
+      ${(write.publisher || write.correlation_id) && html`<p class="who muted">${write.publisher && html`by <code>${write.publisher}</code>`} ${write.correlation_id && html`correlation id <code>${write.correlation_id}</code>`}</p>`}
       ${write.delta && html`<pre class="delta">${write.delta}</pre>`}
       <${Effect} fields=${difference(write.previous, write.data)} />
     </li>
@@ -87,7 +89,7 @@ function Timeline({ topic, keyOf, version }) {
   const numbers = courses(writes);
   return html`
     <section class="timeline" aria-label="what has happened to this record">
-      ${timeline && html`<p class="muted">${writes.length >= limit ? `The newest ${writes.length} writes` : plural(writes.length, "write")}; none is missing since ${clock(timeline.since)}.</p>`}
+      ${timeline && html`<p class="muted">${writes.length >= limit ? `The newest ${writes.length} writes` : plural(writes.length, "write")}; complete since ${clock(timeline.since)}.</p>`}
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!timeline && !error && html`<p class="muted" role="status">Reading…</p>`}
       ${numbers.length > 0 && html`<ul class="courses" aria-label="numbers over these writes">${numbers.map(([path, values]) => html`<${Course} path=${path} values=${values} />`)}</ul>`}
@@ -109,6 +111,7 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
   const [last, setLast] = useState(held);
   if (held !== undefined && held !== last) setLast(held);
   const { record, intrinsics: known } = last ?? {};
+  const dictionary = useDictionary(topic);
   const isOne = topic.sow && !live.isGrouped;
   const keyOf = record === undefined || !isOne ? undefined : keyText(topic, record, sowKey, known);
 
@@ -141,10 +144,10 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
         <h2 id="record-title" tabindex="-1" ref=${title}>${keyOf ?? sowKey}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
-      <p class="keys"><span class="muted">SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
+      <p class="keys"><span class="muted" title=${SOW_KEY}>SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
       ${known && html`<p class="keys"><span class="muted">Version</span> ${known["~version"]} <span class="muted">last written</span> ${clock(known["~lastUpdateAt"])} <span class="muted">signature</span> <code>${known["~signature"]}</code></p>`}
-      ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">It is not among the records shown any more: it was deleted, or does not match.</p>`}
-      ${record === undefined && html`<p class="notice">No record with this SOW key is among those shown.</p>`}
+      ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">This record was deleted, or it no longer matches the filter.</p>`}
+      ${record === undefined && html`<p class="notice">No record with this SOW key is shown: it does not match the filter, or there is none.</p>`}
       ${cell && html`<p class="cell-filter"><span class="muted">Filter</span>
         ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}
         ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" disabled=${service.isLost} onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
@@ -157,7 +160,7 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
       </div>
       ${isOne && !isComputed(topic) && html`<${Offline} />`}
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}
-      ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" />`}
+      ${view === "record" && text && html`<${Json} text=${text} label="the record as JSON" dictionary=${dictionary} />`}
       ${view === "timeline" && keyOf !== undefined && html`<${Timeline} topic=${topic} keyOf=${keyOf} version=${version} />`}
     </aside>
   `;

@@ -60,20 +60,26 @@ export function Schemas({ topic }) {
   }, [topic.name, service.logons]);
   const reader = found?.reader_schema ?? topic.reader_schema;
   const registered = found?.schemas.find(({ version, schema }) => version !== null && schema?.digest === found.reader_schema.digest);
+  // FIX and other types without schemas have options instead.
+  const hasSchemas = topic.message_format === null;
   const facts = [
     ["Message type", topic.message_type],
-    ["Framing", topic.framing],
-    ["Subject", reader?.subject || "–"],
-    ["Version", registered?.version ?? "–"],
-    ["Id", reader?.id ?? "–"],
-    ["Reader schemas so far", found?.reader_schemas.length ?? "–"],
+    ...(hasSchemas
+      ? [
+          ["Framing", topic.framing, "How a message names its schema"],
+          ["Subject", reader?.subject || "–"],
+          ["Version", registered?.version ?? "–"],
+          ["Id", reader?.id ?? "–"],
+        ]
+      : []),
+    ["Reader schemas so far", found?.reader_schemas.length ?? "–", "The schemas by which records were read since the topic began"],
   ];
   return html`
-    <dl class="facts card schema">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    ${reader && html`<details class="card message"><summary>Reader schema</summary><${Text} schema=${reader} label="reader schema" /></details>`}
+    <dl class="facts card schema">${facts.map(([name, value, title]) => html`<div><dt title=${title}>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    ${reader && html`<details class="card message"><summary title="The schema by which records are read">Reader schema</summary><${Text} schema=${reader} label="reader schema" /></details>`}
     ${error && html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`}
     ${!found && !error && html`<p class="muted" role="status">Reading the schemas…</p>`}
-    ${found && html`<p class="muted">${found.schemas.length ? `Messages have named ${plural(found.schemas.length, "schema")}` : "Messages have named no schema"}.</p>
+    ${found && (hasSchemas || found.schemas.length > 0) && html`<p class="muted">${found.schemas.length ? `Messages have named ${plural(found.schemas.length, "schema")}` : "Messages have named no schema"}.</p>
       <ol class="messages" aria-label="schemas of messages">${beforeEach(found.schemas).map(([one, before]) => html`<${Named} one=${one} before=${before} />`)}</ol>`}
   `;
 }

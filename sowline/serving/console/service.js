@@ -21,6 +21,7 @@ class Service extends EventTarget {
   // What depends on the client begins again when this number changes.
   logons = 0;
   client;
+  #answeredAt;
 
   constructor() {
     super();
@@ -41,10 +42,18 @@ class Service extends EventTarget {
     return this.client.status === "connecting" || this.client.status === "reconnecting";
   }
 
+  // When the newest message or answer came; undefined before the first one.
+  get heardAt() {
+    const { heardAt } = this.client;
+    return heardAt > this.#answeredAt || !this.#answeredAt ? heardAt : this.#answeredAt;
+  }
+
   // Sends a request of the HTTP API; throws a SowlineError.
   async request(path, init) {
     try {
-      return await this.client.fetch(path, init);
+      const answer = await this.client.fetch(path, init);
+      this.#answeredAt = new Date();
+      return answer;
     } catch (error) {
       throw said(error);
     }

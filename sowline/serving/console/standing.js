@@ -5,7 +5,8 @@ import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
-import { lateness, usePolled } from "./topics.js";
+import { usePolled } from "./polled.js";
+import { lateness } from "./topics.js";
 
 const RATE_MS = 1000;
 const RATE_LOOKS = 5;
@@ -80,7 +81,7 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
       <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
       ${!asOf() && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
-      ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
+      ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}

@@ -1,5 +1,6 @@
 // Formats texts for display: numbers, durations, and JSON with every digit.
 import { html } from "./lib.js";
+import { outcomeWords } from "./words.js";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -38,11 +39,38 @@ export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23
 // A time in ms since 1970, with its date and zone.
 export const instant = (ms) => clock(new Date(ms).toISOString()).replace(".000Z", "Z");
 
+// The same to the second.
+export const second = (ms) => instant(Math.floor(ms / 1000) * 1000);
+
 // How the viewer writes times in groups and charts; those of single records are written as `instant` does.
 export const TIMES = { timeZone: "UTC", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
 
 // How the viewer writes numbers: all digits, as they are in the record.
 export const DIGITS = { useGrouping: false, maximumSignificantDigits: 21 };
+
+const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/;
+const SOH = "\x01";
+const HEX_COLUMNS = 16;
+
+// A value of Kafka as it can be shown: a text, or, if it has bytes that no font has, these in hexadecimal beside it.
+export function shownValue(value, charsMax) {
+  const [, base64] = /^base64:([A-Za-z0-9+/]*=*)$/.exec(value) ?? [];
+  const isFix = base64 === undefined && value.includes("=") && !CONTROL.test(value.replaceAll(SOH, ""));
+  if (base64 === undefined && (isFix || !CONTROL.test(value))) {
+    const text = value.slice(0, charsMax).replaceAll(SOH, "|") + (value.length > charsMax ? "…" : "");
+    return { text, note: value.includes(SOH) ? "| stands for the byte 01" : "", isText: true };
+  }
+  const all = base64 === undefined ? new TextEncoder().encode(value) : Uint8Array.from(atob(base64), (char) => char.codePointAt(0));
+  const bytesShown = all.slice(0, charsMax / 4);
+  const lines = [];
+  for (let at = 0; at < bytesShown.length; at += HEX_COLUMNS) {
+    const part = [...bytesShown.slice(at, at + HEX_COLUMNS)];
+    const hex = part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const text = part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
+    lines.push(`${at.toString(16).padStart(4, "0")}  ${hex.padEnd(3 * HEX_COLUMNS - 1)}  ${text}`);
+  }
+  return { text: lines.join("\n") + (all.length > bytesShown.length ? "\n…" : ""), note: "bytes in hexadecimal", isText: false };
+}
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|\s+/g;
 
@@ -70,8 +98,20 @@ export function laidOut(text) {
 
 export const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
 
-export const Json = ({ text, label }) => html`
-  <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
+// What a dictionary adds to a token of JSON: the tag of a name, the meaning of a value of the field that was named last.
+function noted(tokens, dictionary) {
+  let field;
+  return tokens.map(([kind, token]) => {
+    if (kind !== "name" && kind !== "string") return [kind, token];
+    const text = JSON.parse(token);
+    if (kind === "name") field = text;
+    return [kind, token, kind === "name" ? dictionary.tagOf(text) : dictionary.meaningOf(field ?? "", text)];
+  });
+}
+
+export const Json = ({ text, label, dictionary }) => html`
+  <pre class="json" tabindex="0" role="region" aria-label=${label}>${(dictionary ? noted(laidOut(text), dictionary) : laidOut(text)).map(([kind, token, note]) =>
+    kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>${note && html` <span class="note">${note}</span>`}`)}</pre>
 `;
 
 const EFFECT_MAX = 40;
@@ -99,5 +139,5 @@ export function Mistake({ text, error }) {
 
 export function Outcome({ outcome }) {
   if (!outcome) return null;
-  return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
+  return html`<p class="notice ok" role="status"><strong title=${outcome.outcome}>${outcomeWords(outcome.outcome)}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
 }

@@ -1,35 +1,41 @@
 // The page of one topic: its definition, what a view computes, schemas, partitions, indexes and Kafka topics, and the newest messages.
-import { html, useEffect, useState } from "./lib.js";
+import { html, useEffect, useRef, useState } from "./lib.js";
 import { Breadcrumb } from "./breadcrumb.js";
-import { Origin, isComputed } from "./origin.js";
-import { State, usePolled } from "./topics.js";
-import { bytes, clock, count, plural, span } from "./text.js";
-import { askJson, service, topicPath } from "./service.js";
+import { timeOfDay } from "./connection.js";
+import { Origin, isComputed, kindOf } from "./origin.js";
+import { usePolled } from "./polled.js";
+import { State, changed } from "./topics.js";
+import { bytes, clock, count, plural, shownValue, span } from "./text.js";
+import { askJson, topicPath } from "./service.js";
 import { Schemas } from "./schemas.js";
 import { WriteDialog } from "./write.js";
+import { Command, IndexKind, SOW_KEY } from "./words.js";
 import { go, writeRoute } from "./route.js";
 
 const EVERY_MS = 1000;
+const KAFKA_EVERY_MS = 2000;
 const TAILS = { dead: "Dead letters", log: "Log", changes: "Changes" };
 const WAYS = { publish: "publish", delta_publish: "delta_publish", delta: "delta" };
 const VALUE_CHARS = 2000;
 
-const keyOf = ({ key }) => (Array.isArray(key) ? key.join(", ") : key.from ? `from ${key.from}` : JSON.stringify(key));
+// Where the SOW keys of a topic come from, in words.
+const SOURCES = { kafka_key: "given by publishers, as Kafka key", header: "given by publishers, in a header" };
+const keyOf = ({ key }) => (Array.isArray(key) ? key.join(", ") : key.from ? (SOURCES[key.from] ?? `from ${key.from}`) : `made by ${key.generator}`);
 
-function Facts({ topic }) {
+function Facts({ topic, answer, seen }) {
   const facts = [
-    ["Key", keyOf(topic)],
+    ["Type", kindOf(topic)],
+    ["Key", keyOf(topic), SOW_KEY],
     ...(topic.message_type === "json" ? [["Message type", topic.message_type]] : []),
-    ["Keeps", topic.documents ? "documents" : topic.sow ? "records" : "no records, it only passes messages on"],
-    ["Key domain", topic.key_domain],
-    ["Computed fields", topic.preprocessing.length ? topic.preprocessing.join(", ") : "none"],
-    ["Largest record", bytes(topic.record_bytes_max)],
-    ["Every change kept for", span(topic.changes_kept_seconds)],
+    ...(topic.key_domain ? [["Key domain", topic.key_domain, "Topics of the same domain give equal keys the same SOW key"]] : []),
+    ["Computed fields", topic.preprocessing.length ? topic.preprocessing.join(", ") : "none", "Fields that are computed before the key"],
+    ["Largest record", bytes(topic.record_bytes_max), "Larger ones are refused"],
+    ["Changes kept for", span(topic.changes_kept_seconds), "A subscriber that was away for longer loads the records again"],
     ["Records", topic.sow ? count(topic.records) : "–"],
     ["Subscriptions", count(topic.subscriptions)],
-    ["Newest change", span(topic.newest_seconds)],
+    ["Newest change", changed(topic, answer, seen)],
   ];
-  return html`<dl class="facts card">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="facts card">${facts.map(([name, value, title]) => html`<div><dt title=${title}>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 // What a view is computed from, and by, and what it reflects of that. `topics` are those that the user may read.
@@ -54,61 +60,71 @@ function heldBy({ transaction }) {
   return transaction && html`since offset <code>${transaction.offset}</code>${transaction.written && `, ${transaction.written}`}`;
 }
 
-function Partitions({ topic }) {
+// `inLog` are the offsets that Kafka keeps of the log, by partition, if they are of the same instant.
+function Partitions({ topic, inLog }) {
   const held = topic.lags.some((one) => one.transaction);
-  return html`<div class="card scroll" tabindex="0" role="region" aria-label="partitions"><table class="list dense">
-    <thead><tr><th scope="col">Partition</th><th scope="col">Position</th><th scope="col" class="number">Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
-    <tbody>${topic.lags.map((one) => html`<tr><th scope="row">${one.partition}</th><td><code>${one.position}</code></td>
-      <td class="number">${one.lag === null ? "unknown" : count(one.lag)}</td><td class="number">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td>${heldBy(one)}</td>`}</tr>`)}</tbody>
+  const kept = new Map(inLog?.map(({ partition, begin, end }) => [partition, end > begin ? `${begin} – ${end - 1}` : "none"]));
+  return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
+    <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
+    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${kept.get(one.partition)}</code></td>`}
+      <td class="number" data-label="Lag">${one.lag === null ? "unknown" : count(one.lag)}</td><td class="number" data-label="Seconds behind">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
 }
 
 function Indexes({ indexes }) {
   if (!indexes.length) return html`<p class="muted">No query has needed an index yet.</p>`;
-  return html`<div class="card scroll" tabindex="0" role="region" aria-label="indexes"><table class="list dense">
-    <thead><tr><th scope="col">Index</th><th scope="col">Fields</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Uses</th></tr></thead>
-    <tbody>${indexes.map((one) => html`<tr><td>${one.kind}</td><td><code>${one.fields}</code></td><td class="number">${bytes(one.bytes)}</td><td class="number">${count(one.uses)}</td></tr>`)}</tbody>
+  return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="indexes"><table class="list dense folding">
+    <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><th scope="col" class="number" title="Queries that it found or sorted records for">Uses</th></tr></thead>
+    <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" data-label="Uses">${count(one.uses)}</td></tr>`)}</tbody>
   </table></div>`;
 }
 
 const duration = (ms) => (ms === undefined ? "–" : Number(ms) < 0 ? "without limit" : Number(ms) === 0 ? "none" : span(Number(ms) / 1000));
 
-function KafkaTopics({ topic }) {
-  const [found, setFound] = useState();
-  const [error, setError] = useState();
-  useEffect(() => {
-    askJson(topicPath(topic.name, "kafka")).then(({ kafka_topics }) => { setFound(kafka_topics); setError(undefined); }, setError);
-  }, [topic.name, service.logons]);
+// What each Kafka topic of a topic holds; of a view, the log has what it is computed from.
+const holds = (kind, topic) =>
+  ({ log: isComputed(topic) ? "Partial states of groups" : "Log of writes", changes: "Changes", dead: "Dead letters", schemas: "Schemas" })[kind];
+
+function KafkaTopics({ topic, found, error }) {
   if (error) return html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`;
   if (!found) return html`<p class="muted" role="status">Asking Kafka…</p>`;
-  return html`<div class="card scroll" tabindex="0" role="region" aria-label="Kafka topics"><table class="list dense">
-    <thead><tr><th scope="col">Kafka topic</th><th scope="col" class="number">Offsets kept</th><th scope="col">Cleanup</th><th scope="col">Kept for</th><th scope="col">Compacted after</th><th scope="col">Consumer groups</th></tr></thead>
-    <tbody>${found.map(({ kafka_topic: name, settings, partitions, consumer_groups: groups }) => html`<tr><th scope="row"><code>${name}</code></th>
-      <td class="number">${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>
-      <td>${settings["cleanup.policy"]}</td><td>${settings["cleanup.policy"] === "compact" ? "–" : duration(settings["retention.ms"])}</td>
-      <td>${settings["cleanup.policy"].includes("compact") ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
-      <td>${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
+  return html`<div class="card scroll" tabindex="0" role="region" aria-label="Kafka topics"><table class="list dense folding">
+    <thead><tr><th scope="col">Kafka topic</th><th scope="col">Holds</th><th scope="col" class="number" title="From the first offset that is kept to the end, of all partitions; where Kafka compacts, some between are gone">Offsets kept</th><th scope="col" title="Whether Kafka deletes what is old, or keeps the newest of each key">Cleanup</th><th scope="col">Kept for</th><th scope="col">Compacted after</th><th scope="col">Consumer groups</th></tr></thead>
+    <tbody>${found.map(({ kind, kafka_topic: name, settings, partitions, consumer_groups: groups }) => html`<tr><th scope="row"><code>${name}</code></th>
+      <td data-label="Holds">${holds(kind, topic)}</td>
+      <td class="number" data-label="Offsets kept">${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>
+      <td data-label="Cleanup">${settings["cleanup.policy"]}</td><td data-label="Kept for">${settings["cleanup.policy"] === "compact" ? "–" : duration(settings["retention.ms"])}</td>
+      <td data-label="Compacted after">${settings["cleanup.policy"].includes("compact") ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
+      <td class="groups" data-label="Consumer groups">${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
   </table></div>`;
 }
 
-function Message({ one, kind, topic, onRetry, onReason }) {
+// Where a message comes from: of a dead letter the place in the log, of a change the record.
+function Key({ one, kind }) {
+  if (one.key === null) return null;
+  const [, partition, position] = (kind === "dead" && /^(\d+)@([\d.]+)$/.exec(one.key)) || [];
+  if (partition) return html`<span class="muted">from the log, partition ${partition} position ${position}</span>`;
+  return html`<span class="muted" title=${kind === "changes" ? SOW_KEY : undefined}>${kind === "changes" ? "SOW key" : "Kafka key"}</span> <code>${one.key}</code>`;
+}
+
+function Message({ one, kind, topic, seen, onRetry, onReason }) {
   const { "sow.reason": reason, "sow.message": why, "sow.command": command, "sow.previous": previous, ...headers } = one.headers;
-  const value = one.value ?? "";
-  const canRetry = kind === "dead" && !isComputed(topic) && one.value !== null && !one.cut && (command ?? "publish") in WAYS;
+  const { text, note, isText } = shownValue(one.value ?? "", VALUE_CHARS);
+  const canRetry = kind === "dead" && !isComputed(topic) && one.value !== null && isText && !one.cut && (command ?? "publish") in WAYS;
   return html`<li class="message card">
     <div class="when"><time>${clock(one.timestamp)}</time> <span class="muted">partition ${one.partition} offset ${one.offset}</span>
-      ${one.key !== null && html`<span class="muted">key</span> <code>${one.key}</code>`}
-      ${command && html`<strong>${command}</strong>`}
+      <${Key} one=${one} kind=${kind} />
+      ${command && html`<strong><${Command} name=${command} /></strong>`}
       ${reason && html`<button type="button" class="small" onClick=${() => onReason(reason)} title="only dead letters with this reason">${reason}</button>`}
-      <span class="grow"></span><span class="muted">${one.value === null ? "no value" : bytes(one.bytes)}</span>
-      ${canRetry && html`<button type="button" class="small" onClick=${() => onRetry(one, command ?? "publish")}>Publish again…</button>`}</div>
+      <span class="grow"></span><span class="muted">${one.value === null ? "no value" : bytes(one.bytes)}${note && `, ${note}`}</span>
+      ${canRetry && html`<button type="button" class="small" disabled=${Boolean(seen)} onClick=${() => onRetry(one, command ?? "publish")}>Publish again…</button>`}</div>
     ${why && html`<p>${why}</p>`}
-    ${one.value !== null && html`<pre class="value">${value.slice(0, VALUE_CHARS)}${(value.length > VALUE_CHARS || one.cut) && "…"}</pre>`}
+    ${one.value !== null && html`<pre class="value ${isText ? "" : "hex"}">${text}${one.cut && "…"}</pre>`}
     ${Object.keys(headers).length > 0 && html`<details><summary class="muted">${plural(Object.keys(headers).length, "header")}</summary><dl class="headers">${Object.entries(headers).map(([name, text]) => html`<div><dt><code>${name}</code></dt><dd><code>${text}</code></dd></div>`)}</dl></details>`}
   </li>`;
 }
 
-function Tail({ topic, route, onRetry }) {
+function Tail({ topic, route, seen, onRetry }) {
   const kind = route.tail in TAILS ? route.tail : "dead";
   const [found, setFound] = useState();
   const [error, setError] = useState();
@@ -119,7 +135,7 @@ function Tail({ topic, route, onRetry }) {
     const stop = new AbortController();
     const given = new URLSearchParams({ limit: 50, ...(route.key ? { key: route.key } : {}), ...(kind === "dead" && reason ? { reason } : {}) });
     askJson(`${topicPath(topic.name, kind)}?${given}`, { signal: stop.signal }).then(
-      (answer) => { setFound({ kind, ...answer }); setError(undefined); },
+      (answer) => { setFound({ kind, time: new Date(), ...answer }); setError(undefined); },
       (problem) => problem.name !== "AbortError" && setError(problem),
     );
     return () => stop.abort();
@@ -129,33 +145,48 @@ function Tail({ topic, route, onRetry }) {
   return html`
     <div class="tail-bar">
       <div class="switch" role="group" aria-label="which messages">${Object.entries(TAILS).map(([name, title]) => html`<button type="button" aria-pressed=${kind === name} onClick=${() => change({ tail: name, reason: "" })}>${title}</button>`)}</div>
-      <form onSubmit=${(event) => { event.preventDefault(); change({ key: key.trim() }); }}><label class="field">Kafka key <input class="mono" value=${key} placeholder="any" onInput=${(event) => setKey(event.target.value)} /></label></form>
+      <form onSubmit=${(event) => { event.preventDefault(); change({ key: key.trim() }); }}><label class="field">${kind === "changes" ? "SOW key" : "Kafka key"} <input class="mono" value=${key} placeholder="any" onInput=${(event) => setKey(event.target.value)} /></label></form>
       <button type="button" onClick=${() => look((number) => number + 1)}>Read again</button>
       ${reason && html`<span class="chip warn">${reason}</span><button type="button" class="small" onClick=${() => change({ reason: "" })}>every reason</button>`}
     </div>
     ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
     ${!here && !error && html`<p class="muted" role="status">Reading…</p>`}
-    ${here && html`<p class="muted">${here.messages.length ? `The newest ${plural(here.messages.length, "message")}` : kind === "dead" ? "No dead letters" : "No messages"}${here.searched.every(({ complete }) => complete) ? "" : `; examined ${count(here.searched.reduce((sum, { begin, end }) => sum + end - begin, 0))} offsets`}.</p>
-      <ol class="messages">${here.messages.map((one) => html`<${Message} key=${`${one.partition}@${one.offset}`} one=${one} kind=${kind} topic=${topic} onRetry=${onRetry} onReason=${(chosen) => change({ reason: chosen })} />`)}</ol>`}
+    ${here && html`<p class="muted">${here.messages.length ? `The newest ${plural(here.messages.length, "message")}` : kind === "dead" ? "No dead letters" : "No messages"}, as of ${timeOfDay(here.time)}${here.searched.every(({ complete }) => complete) ? "" : `; examined ${count(here.searched.reduce((sum, { begin, end }) => sum + end - begin, 0))} offsets`}.</p>
+      <ol class="messages">${here.messages.map((one) => html`<${Message} key=${`${one.partition}@${one.offset}`} one=${one} kind=${kind} topic=${topic} seen=${seen} onRetry=${onRetry} onReason=${(chosen) => change({ reason: chosen })} />`)}</ol>`}
   `;
 }
 
+const Age = ({ answer }) => answer && html`<span class="age">as of ${timeOfDay(answer.time)}</span>`;
+
 export function TopicPage({ topic, route }) {
-  const [answer] = usePolled("topics", EVERY_MS);
+  const [answer, error, seen] = usePolled("topics", EVERY_MS);
+  // Positions and offsets stand side by side: they are of the same instant.
+  const [both, noKafka, old] = usePolled(["topics", topicPath(topic.name, "kafka")], KAFKA_EVERY_MS);
   const [writing, setWriting] = useState();
-  const now = answer?.body.topics.find(({ name }) => name === topic.name) ?? topic;
+  const messages = useRef();
+  const named = (found) => found?.topics.find(({ name }) => name === topic.name);
+  const now = named(answer?.body);
+  useEffect(() => {
+    if (now && route.tail) messages.current.scrollIntoView();
+  }, [Boolean(now)]);
+  const inKafka = noKafka ? undefined : both;
+  // While Kafka does not answer, the service still does.
+  const isPair = inKafka && (!old || seen);
   return html`
-    <section class="topic" aria-labelledby="topic-title">
+    <section class="topic ${seen ? "old" : ""}" aria-labelledby="topic-title">
       <${Breadcrumb} route=${route} page="topic" />
-      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${now} /><${State} topic=${now} />
+      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} />`}
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
-      <h2>Definition</h2><${Facts} topic=${now} />
-      ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer?.body.topics ?? []} />`}
-      ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} />`}
-      <h2>Partitions</h2><${Partitions} topic=${now} />
-      ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
-      <h2>In Kafka</h2><${KafkaTopics} topic=${topic} />
-      <h2>Messages</h2><${Tail} topic=${topic} route=${route} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />
+      ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
+      ${!now && !error && html`<p class="muted" role="status">${answer ? "The query service serves this topic no more." : "Loading the topic…"}</p>`}
+      ${now && html`
+        <h2>Definition</h2><${Facts} topic=${now} answer=${answer} seen=${seen} />
+        ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer.body.topics} />`}
+        ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} />`}
+        <h2>Partitions <${Age} answer=${isPair ? inKafka : answer} /></h2><${Partitions} topic=${(isPair && named(inKafka.body[0])) || now} inLog=${isPair && inKafka.body[1].kafka_topics[0].partitions} />
+        <h2>In Kafka <${Age} answer=${inKafka} /></h2><${KafkaTopics} topic=${topic} found=${inKafka?.body[1].kafka_topics} error=${noKafka} />
+        ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
+        <h2 ref=${messages}>Messages</h2><${Tail} topic=${topic} route=${route} seen=${seen} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />`}
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>
   `;

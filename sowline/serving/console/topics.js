@@ -1,79 +1,16 @@
 // The topics: their number of records, their rate of changes, and how far this service is behind.
-import { html, useEffect, useRef, useState } from "./lib.js";
-import { Origin } from "./origin.js";
-import { askJson, service } from "./service.js";
-import { bytes, count, plural, rate, span } from "./text.js";
+import { html, useEffect } from "./lib.js";
+import { kindOf, isComputed } from "./origin.js";
+import { usePolled } from "./polled.js";
+import { Spark, ratesOf } from "./rates.js";
+import { bytes, count, plural, rate, second, span } from "./text.js";
+import { IndexKind } from "./words.js";
 import { writeRoute } from "./route.js";
 import { loadEngine } from "./sheet.js";
 
 const EVERY_MS = 1000;
-const SECONDS_SHOWN = 60;
+const DEAD_EVERY_MS = 5000;
 const LATE_SECONDS = 3;
-
-// Repeats the request while the page is visible; returns the newest answer and its time.
-export function usePolled(path, everyMs) {
-  const [answer, setAnswer] = useState();
-  const [error, setError] = useState();
-  useEffect(() => {
-    let timer;
-    let closed = false;
-    const look = async () => {
-      if (!document.hidden) {
-        try {
-          const body = await askJson(path);
-          if (closed) return;
-          setAnswer({ body, at: performance.now() });
-          setError(undefined);
-        } catch (problem) {
-          if (closed) return;
-          // A lost connection is said once, at the top.
-          setError(service.isLost ? undefined : problem);
-        }
-      }
-      timer = setTimeout(look, everyMs);
-    };
-    const now = () => {
-      clearTimeout(timer);
-      if (!document.hidden) look();
-    };
-    look();
-    document.addEventListener("visibilitychange", now);
-    return () => {
-      closed = true;
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", now);
-    };
-  }, [path, everyMs, service.logons]);
-  return [answer, error];
-}
-
-// Changes per second of each topic, from two counts and the time between them, and those of the last minute.
-function useRates(answer) {
-  const before = useRef();
-  const rates = useRef(new Map());
-  if (answer && answer !== before.current) {
-    const seconds = before.current && (answer.at - before.current.at) / 1000;
-    const counts = new Map(before.current?.body.topics.map(({ name, changes }) => [name, changes]));
-    for (const { name, changes } of answer.body.topics) {
-      if (!seconds || !counts.has(name) || changes < counts.get(name)) continue;
-      const shown = rates.current.get(name) ?? [];
-      rates.current.set(name, [...shown, (changes - counts.get(name)) / seconds].slice(-SECONDS_SHOWN));
-    }
-    before.current = answer;
-  }
-  return rates.current;
-}
-
-function Spark({ values = [], label }) {
-  const most = Math.max(1, ...values);
-  const width = SECONDS_SHOWN * 2;
-  const points = values.map((value, index) => `${width - (values.length - 1 - index) * 2},${22 - (value / most) * 20}`);
-  return html`
-    <svg class="spark" viewBox="0 0 ${width} 24" role="img" aria-label=${label}>
-      ${points.length > 1 && html`<polyline points=${points.join(" ")} />`}
-    </svg>
-  `;
-}
 
 // How far a topic is behind the end of its log, in words; null if it is not behind, or not known.
 export function lateness({ lag, lag_seconds: seconds }) {
@@ -81,38 +18,73 @@ export function lateness({ lag, lag_seconds: seconds }) {
   return seconds > LATE_SECONDS ? `${seconds < 120 ? `${seconds.toFixed(1)} s` : span(seconds)} behind` : null;
 }
 
-export function State({ topic }) {
+// The state of a topic; that it is not known, if it was last `seen` at a time that is past.
+export function State({ topic, seen }) {
+  if (seen) return html`<span class="chip">unknown, last seen ${seen.replace(" UTC", "")}</span>`;
   if (topic.loading) return html`<span class="chip warn">loading</span>`;
   if (topic.lag === null) return html`<span class="chip warn">lag unknown</span>`;
   const late = lateness(topic);
-  if (late) return html`<span class="chip warn">${late}</span>`;
-  return html`<span class="chip ok">${topic.sow ? "live" : "messages"}</span>`;
+  return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? "live"}</span>`;
 }
 
-function Row({ topic, rates = [] }) {
+// A time in the past, without its date if that is the one at which it was seen.
+function seenAt(time, ms) {
+  const [date, ofDay] = second(ms).split(" ");
+  return date === time.toISOString().slice(0, 10) ? `at ${ofDay.replace("Z", "")}` : date;
+}
+
+// How long ago a topic changed, in words; if it was last seen at a time that is past, when it changed.
+export function changed({ newest_seconds: seconds }, answer, seen) {
+  if (seconds === null) return "–";
+  if (seen) return seenAt(answer.time, answer.time - seconds * 1000);
+  return seconds < 1 ? "now" : `${span(seconds)} ago`;
+}
+
+// The number of a topic's dead letters, and the way to them; a dash for who may not see it.
+function DeadLetters({ topic, answer, error }) {
+  const found = answer?.body.dead_letters[topic.name];
+  if (error && error.reason !== "not entitled") return html`<span title=${error.message}>unknown</span>`;
+  if (!found) return count(found);
+  return html`<a href=${writeRoute({ view: "topic", topic: topic.name, tail: "dead" })} aria-label="${plural(found, "dead letter")} of ${topic.name}">${count(found)}</a>`;
+}
+
+function Row({ topic, answer, seen, dead }) {
   const { indexes = [] } = topic;
   const memory = indexes.reduce((sum, index) => sum + index.bytes, 0);
-  const now = rates.at(-1);
+  const rates = ratesOf(topic.name);
+  const newest = rate(rates.at(-1)?.value);
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
-        ${topic.documents && html`<span class="tag">documents</span>`}<${Origin} topic=${topic} />
         <a class="about" href=${writeRoute({ view: "topic", topic: topic.name })} aria-label="about ${topic.name}">about</a></th>
-      <td data-label="State"><${State} topic=${topic} /></td>
+      <td data-label="Type">${kindOf(topic)}</td>
+      <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes a second">${rate(now)}<${Spark} values=${rates} label="changes a second in the last minute, now ${rate(now)}" /></td>
-      <td class="number" data-label="Newest change">${span(topic.newest_seconds)}</td>
+      <td class="number" data-label="Changes/s, last minute"><span class="rate"><${Spark} rates=${rates} now=${answer.at} label="changes a second in the last minute, now ${newest}" /> <span>${newest}</span></span></td>
+      <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag">${topic.lag === null ? "unknown" : count(topic.lag)}</td>
+      <td class="number" data-label="Dead letters">${dead}</td>
       <td class="number" data-label="Subscriptions">${count(topic.subscriptions)}</td>
       <td class="number" data-label="Indexes">
         ${indexes.length === 0
           ? "–"
           : html`<details class="indexes"><summary>${indexes.length} · ${bytes(memory)}</summary>
-              <ul>${indexes.map((index) => html`<li><span class="muted">${index.kind}</span> <code>${index.fields}</code> ${bytes(index.bytes)}, ${plural(index.uses, "use")}</li>`)}</ul>
+              <ul>${indexes.map((index) => html`<li><code>${index.fields}</code> <span class="muted"><${IndexKind} kind=${index.kind} />,</span> ${bytes(index.bytes)}, ${plural(index.uses, "use")}</li>`)}</ul>
             </details>`}
       </td>
     </tr>
   `;
+}
+
+// How many topics and views there are, and records in them.
+function Sum({ topics, kafka, seen }) {
+  const views = topics.filter(isComputed).length;
+  const parts = [
+    plural(topics.length - views, "topic"),
+    ...(views ? [plural(views, "view")] : []),
+    plural(topics.reduce((sum, { records }) => sum + records, 0), "record"),
+  ];
+  return html`<p class="muted">${parts.join(" · ")} · Kafka at <code>${kafka}</code>${seen && html` · <strong>as of ${seen}</strong>`}</p>`;
 }
 
 export function Topics() {
@@ -123,28 +95,30 @@ export function Topics() {
     const waiting = requestIdleCallback(begin);
     return () => cancelIdleCallback(waiting);
   }, []);
-  const [answer, error] = usePolled("topics", EVERY_MS);
-  const rates = useRates(answer);
+  const [answer, error, seen] = usePolled("topics", EVERY_MS);
+  const [letters, unread] = usePolled("dead_letters", DEAD_EVERY_MS);
   const topics = answer?.body.topics ?? [];
   return html`
-    <section aria-labelledby="topics-title">
+    <section class=${seen ? "old" : ""} aria-labelledby="topics-title">
       <div class="title">
         <h1 id="topics-title">Topics</h1>
-        ${answer && html`<p class="muted">${plural(topics.length, "topic")} · ${plural(topics.reduce((sum, { records }) => sum + records, 0), "record")} · Kafka at <code>${answer.body.kafka}</code></p>`}
+        ${answer && html`<${Sum} topics=${topics} kafka=${answer.body.kafka} seen=${seen} />`}
       </div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!answer && !error && html`<p class="muted" role="status">Loading the topics…</p>`}
       ${answer && html`
         <div class="card scroll" tabindex="0" role="region" aria-label="list of topics">
-          <table class="list">
+          <table class="list topics">
             <thead><tr>
-              <th scope="col">Topic</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number">Changes/s</th>
+              <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
+              <th scope="col" class="number changes" title="Changes that this query service applied in the last second, and a line of the last minute">Changes/s, last minute</th>
               <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
               <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th>
-              <th scope="col" class="number" title="Live subscriptions">Subscriptions</th><th scope="col" class="number">Indexes</th>
+              <th scope="col" class="number" title="Input that could not be applied, as Kafka keeps it">Dead letters</th>
+              <th scope="col" class="number" title="Live subscriptions of all clients">Subscriptions</th>
+              <th scope="col" class="number" title="How many, and their memory">Indexes</th>
             </tr></thead>
-            <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} rates=${rates.get(topic.name)} />`)}</tbody>
+            <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>
           </table>
         </div>
         <p class="hint muted">Choose a topic to see its records live. <kbd>?</kbd> lists the keys.</p>

@@ -16,7 +16,7 @@ const WAYS = {
   sow_delete: { title: "Delete", hint: "Deletes the records that match a filter, or have these SOW keys." },
 };
 
-const TITLES = { edit: (name) => `Edit a record of ${name}`, sow_delete: (name) => `Delete from ${name}` };
+const TITLES = { edit: (name) => `Edit a record of ${name}`, sow_delete: (name) => `Delete records from ${name}` };
 
 const waysOf = (topic, isOne) => Object.keys(WAYS).filter((way) => (isOne || way !== "edit") && (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
 
@@ -113,7 +113,7 @@ export function WriteDialog({ topic, begin, columns = [], onClose }) {
       </div>`}
       ${way === "edit" ? html`<${EditForm} topic=${topic} sowKey=${begin.sowKey} path=${begin.path} closed=${closed} onClose=${() => dialog.current.close()} />` : html`<form onSubmit=${submit}>
         <p class="muted">${WAYS[way].hint}</p>
-        ${way === "publish" && topic.select !== null && html`<p class="notice">You may read some fields only. What a record has in others goes if you publish it whole: merge it instead.</p>`}
+        ${way === "publish" && topic.select !== null && html`<p class="notice">You may read some fields only. Publishing a record whole removes the fields that you do not see: merge it instead.</p>`}
         ${(way === "publish" || way === "delta_publish") && html`
           ${takesKeys(topic) && html`<label class="field">SOW key <input class="mono" value=${key} required spellcheck="false" onInput=${(event) => setKey(event.target.value)} /></label>`}
           <label class="field">Record <textarea class="mono" rows="14" spellcheck="false" autofocus value=${body} onInput=${(event) => setBody(event.target.value)}></textarea></label>

@@ -1,4 +1,4 @@
-"""The HTTP API of a topic in Kafka, for administrators: its Kafka topics, their newest messages, and its schemas."""
+"""The HTTP API of topics in Kafka, for administrators: Kafka topics, their newest messages, dead letters, schemas."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -11,7 +11,7 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import chosen_topic
-from sowline.serving.http.kafka_topics import described_kafka_topics
+from sowline.serving.http.kafka_topics import counted_dead_letters, described_kafka_topics
 from sowline.serving.http.requests import parameters_in, require_admin, rights_in
 from sowline.serving.http.schemas import described_schemas
 from sowline.serving.http.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
@@ -31,6 +31,7 @@ class KafkaApi:
         """The routes of this API."""
         of_topic = "/v1/topics/{topic:path}"
         return [
+            Route("/v1/dead_letters", self.dead_letters),
             Route(f"{of_topic}/kafka", self.kafka),
             Route(f"{of_topic}/schemas", self.schemas),
             *(Route(f"{of_topic}/{kind.value}", partial(self.tail, kind)) for kind in TailKind),
@@ -39,6 +40,17 @@ class KafkaApi:
     def _topic(self, request: HttpRequest) -> TopicDefinition:
         require_admin(request)
         return self._topics[chosen_topic(request.path_params["topic"], self._topics, rights_in(request).read)]
+
+    async def dead_letters(self, request: HttpRequest) -> Response:
+        """Count the dead letters of each topic that the user may read."""
+        try:
+            require_admin(request)
+            readable = rights_in(request).read
+            topics = [topic for name, topic in self._topics.items() if name in readable]
+            found = await counted_dead_letters(self._kafka, topics)
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse({"dead_letters": found})
 
     async def kafka(self, request: HttpRequest) -> Response:
         """Describe the Kafka topics of a topic."""

@@ -1,6 +1,8 @@
 """What Kafka knows of the Kafka topics of one topic: offsets, retention, and the consumer groups that read them."""
 
 import asyncio
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -8,7 +10,8 @@ from confluent_kafka import KafkaException
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster
+from sowline.kafka.admin import Cluster, kafka_topics
+from sowline.kafka.retriable import ANSWER_SECONDS
 
 SETTINGS = (
     "cleanup.policy",
@@ -17,6 +20,8 @@ SETTINGS = (
     "min.compaction.lag.ms",
     "max.message.bytes",
 )
+
+POLL_SECONDS = 0.01
 
 
 async def described_kafka_topics(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:
@@ -31,6 +36,37 @@ async def described_kafka_topics(kafka: KafkaConfig, definition: TopicDefinition
         raise SowlineError(
             "not ready", f"Kafka did not describe the topics of {definition.name}: {error}; try again"
         ) from None
+
+
+async def counted_dead_letters(kafka: KafkaConfig, topics: Sequence[TopicDefinition]) -> dict[str, int]:
+    """Return how many dead letters Kafka keeps of each topic. Raise `not ready` if it does not answer.
+
+    That is two questions for all topics together, however many there are.
+    """
+    if not topics:
+        return {}
+    try:
+        return await asyncio.to_thread(_counted, kafka, topics)
+    except KafkaException as error:
+        raise SowlineError("not ready", f"Kafka did not count the dead letters: {error}; try again") from None
+
+
+def _counted(kafka: KafkaConfig, topics: Sequence[TopicDefinition]) -> dict[str, int]:
+    partitions = {
+        topic.name: [(name, number) for number in range(kafka_topics(topic)[name][0])]
+        for topic in topics
+        for name in (topic.kafka.dead,)
+    }
+    asked = [one for of_topic in partitions.values() for one in of_topic]
+    cluster = Cluster(kafka)  # what it was asked is not answered without it
+    answer = cluster.ask(asked, starts=asked)
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not answer.is_answered:
+        if time.monotonic() > deadline:
+            raise SowlineError("not ready", "Kafka did not count the dead letters in time; try again")
+        time.sleep(POLL_SECONDS)
+    starts, ends = answer.starts(), answer.ends()
+    return {name: sum(ends[one] - starts[one] for one in of_topic) for name, of_topic in partitions.items()}
 
 
 def _described(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:

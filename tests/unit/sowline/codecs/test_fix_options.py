@@ -6,7 +6,7 @@ import jsonschema_rs
 import orjson
 import pytest
 
-from sowline.codecs.fix import FixCodec, read_dictionary
+from sowline.codecs.fix import FixCodec, read_dictionary, read_value_names
 from sowline.codecs.schema import FIX, NVFIX, MessagePayload, Schema
 from sowline.config.message_formats import MessageFormat
 from sowline.errors import SowlineError
@@ -40,7 +40,9 @@ DICTIONARY = """
     <field number="10" name="CheckSum" type="STRING"/>
     <field number="11" name="ClOrdID" type="STRING"/>
     <field number="35" name="MsgType" type="STRING"><value enum="D" description="NEW"/></field>
-    <field number="54" name="Side" type="CHAR"/>
+    <field number="54" name="Side" type="CHAR">
+      <value enum="1" description="BUY"/><value enum="2" description="SELL"/><value enum="3"/>
+    </field>
     <field number="311" name="UnderlyingSymbol" type="STRING"/>
     <field number="354" name="EncodedTextLen" type="LENGTH"/>
     <field number="355" name="EncodedText" type="DATA"/>
@@ -76,6 +78,15 @@ def test_a_dictionary_has_names_groups_and_data() -> None:
     assert len(found["names"]) == 20
     assert found["groups"] == {"453": [448, 802], "711": [311], "m:711": [311, 54], "802": [523]}
     assert found["data"] == {"354": 355, "9001": 9002, "9004": 9003, "9006": 9005}
+
+
+def test_the_names_of_values() -> None:
+    """Those that have one; a later dictionary names them again."""
+    later = """<fix><messages/><fields>
+      <field number="54" name="Side" type="CHAR"><value enum="2" description="SELL_SIDE"/></field></fields></fix>"""
+    found = read_value_names(DICTIONARY, later)
+    assert found == {"35": {"D": "NEW"}, "54": {"1": "BUY", "2": "SELL_SIDE"}}
+    assert read_value_names() == {}
 
 
 def test_groups_of_the_topic_count_more_than_those_of_a_dictionary() -> None:

@@ -1,0 +1,45 @@
+// The changes a second of each topic in the last minute, wherever in the console the topics were asked for.
+import { html } from "./lib.js";
+
+const SHOWN_MS = 60_000;
+const NEAR_MS_MIN = 500;
+// Answers that are further apart leave a gap: what came in between is not of any one second.
+const NEAR_MS_MAX = 5000;
+
+const rates = new Map();
+let before;
+
+// Notes an answer about the topics, and when it came.
+export function note({ body, at }) {
+  const ms = before && at - before.at;
+  if (ms < NEAR_MS_MIN) return;
+  if (ms <= NEAR_MS_MAX) {
+    for (const { name, changes } of body.topics) {
+      const counted = before.counts.get(name);
+      if (!(changes >= counted)) continue;
+      const noted = (rates.get(name) ?? []).filter((one) => at - one.at < SHOWN_MS);
+      rates.set(name, [...noted, { at, value: (changes - counted) / (ms / 1000) }]);
+    }
+  }
+  before = { at, counts: new Map(body.topics.map(({ name, changes }) => [name, changes])) };
+}
+
+// The rates of a topic, the oldest first.
+export const ratesOf = (name) => rates.get(name) ?? [];
+
+// A line of rates up to a time, with a gap where none was measured.
+export function Spark({ rates: shown, now, label }) {
+  const [width, height] = [120, 22];
+  const most = Math.max(1, ...shown.map(({ value }) => value));
+  const runs = [];
+  shown.forEach(({ at, value }, index) => {
+    if (!index || at - shown[index - 1].at > NEAR_MS_MAX) runs.push([]);
+    runs.at(-1).push(`${(width * (1 - (now - at) / SHOWN_MS)).toFixed(1)},${(height - (value / most) * (height - 2)).toFixed(1)}`);
+  });
+  return html`
+    <svg class="spark" viewBox="0 0 ${width} 24" role="img" aria-label=${label}>
+      <path class="ground" d=${`M0 ${height}.5 H${width}`} />
+      ${runs.map((points) => html`<polyline points=${points.join(" ")} />`)}
+    </svg>
+  `;
+}
