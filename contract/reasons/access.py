@@ -14,7 +14,8 @@ ACCESS = (
         "the keys for checking tokens are not available; retry later, or ask the operator",
         "The service can't get the keys that it checks tokens with, or the function that gives a client its"
         " tokens failed.",
-        "Retry. If the error persists, check that the service reaches the issuer's key endpoint, or fix the function.",
+        "Retry. If the error persists, check that the service reaches the issuer's key endpoint, or fix the"
+        " function.",
     ),
     Reason(
         "behind",
