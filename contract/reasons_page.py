@@ -5,9 +5,9 @@ from contract.reasons import REASONS, Reason
 _HEAD = """\
 # Reason codes
 
-Look up the `reason` of an error here. Every error of the [API](api.md), of the [client](client.md) and of the
-commands has one, and so has every [dead letter](kafka.md#dead-letters). `reason` is for programs and does not
-change. `message` is for people: it says what was expected, what came and what to do. Each section has an example.
+Find the `reason` of an error here. Every error of the [API](api.md), of the [client](client.md) and of the
+commands has one, as does every [dead letter](kafka.md#dead-letters). `reason` is for programs and doesn't change.
+`message` is for people and says what was expected, what was found and what to do. Each section has an example.
 
 <!-- Made from contract/reasons/ by `python -m contract`. -->
 """

@@ -6,42 +6,42 @@ OPERATION = (
     Reason(
         "already running",
         "pid 4711, http://127.0.0.1:8080; it uses /home/ann/var",
-        "Another `sowline up`, or another local broker, uses the data directory. Two of them would damage it.",
-        "Use the one that runs, stop it, or give this one a `--data-dir` of its own.",
+        "Another `sowline up` or local broker uses the data directory. Two of them would damage it.",
+        "Use the running one, stop it, or give this one its own `--data-dir`.",
     ),
     Reason(
         "backup damaged",
         "the backup in /backups/orders can't be restored: 3.records: its checksum differs; use another backup",
-        "A file of the backup differs from what the backup wrote.",
+        "A file of the backup has changed since it was written.",
         "Restore another backup.",
     ),
     Reason(
         "bad checkpoint",
         "expected the numbers of the files before micro-batch 4 in checkpoints/orders/ordinals, got none: this"
         " checkpoint was made by something else; give a new one, and another publisher",
-        "The checkpoint of a Spark stream has no record of how its rows were numbered. Another program made it.",
+        "The checkpoint of a Spark stream lacks the numbers of its rows, because another program made it.",
         "Use a new checkpoint directory and another publisher.",
     ),
     Reason(
         "bad configuration",
         "topics.yaml, line 7: color: unknown field",
         "`topics.yaml`, a pipeline file or a setting is wrong.",
-        "Correct the line or the variable that the message names. A service does not start before.",
+        "Correct the line or variable that the message names. The service doesn't start until then.",
     ),
     Reason(
         "changes incomplete",
         "orders.changes [0] holds no position of its changes, or has lost the first of them, and there is no local"
         " state. Delete that topic: the materializer makes it again from the log",
         "The changes topic holds no position of its changes, has lost the first of them, or ends within a batch.",
-        "Start a materializer, and try again. If a materializer reports it, delete the changes topic: it is made"
-        " again from the log.",
+        "Start a materializer and try again. If a materializer reports this error, delete the changes topic; it"
+        " is rebuilt from the log.",
     ),
     Reason(
         "changes present",
         "expected an empty topic orders.changes, found changes in partition 0. Delete it to replace the state"
         " that it holds, or restore under another name",
         "A backup can be restored only into an empty changes topic.",
-        "Delete the changes topic if its state may be replaced, or restore under another name.",
+        "Delete the changes topic if you may replace its state, or restore under another name.",
     ),
     Reason(
         "changes replaced",
@@ -53,37 +53,37 @@ OPERATION = (
         "check failed",
         "qty > 0",
         "A check of a [pipeline](pipeline-file.md) refused a row. The row is a dead letter.",
-        "Correct the row at its source, or the check.",
+        "Correct the row at its source, or change the check.",
     ),
     Reason(
         "definition changed",
         "the state of topic orders was made under another definition. Restore key, key_domain, message_type,"
         " partitions, preprocessing, enrichment, documents, template, sow and framing in topics.yaml, or stop the"
         " materializers and run sowline rebuild",
-        "The stored state, the backup or the fanout's output was made under another definition of the topic.",
+        "The stored state, the backup or the fanout's output belongs to another definition of the topic.",
         "Restore the definition in `topics.yaml`, or rebuild the state: [operating](operate.md).",
     ),
     Reason(
         "directory taken",
         "expected a new directory for the backup, but /backups/orders is there",
-        "A backup needs a new directory, and this one exists.",
+        "A backup needs a new directory, but this one exists.",
         "Name another directory.",
     ),
     Reason(
         "disk full",
         "expected room in /tmp for the topic's largest partition, up to three times: No space left on device."
         " Name another directory in TMPDIR",
-        "An operator's command has no room for its temporary files.",
+        "A command has no room for its temporary files.",
         "Set `TMPDIR` to a directory with more room.",
     ),
     Reason(
         "gap",
         "fanout late is at 1187 in partition 0, but the changes after that were deleted: delete its consumer"
         " group, and it starts again with the current records",
-        "The changes that a fanout needs next were deleted. Or a client's view lacks a message: a group has another"
-        " number of records than its end names, or a delta is of a record that the view does not hold.",
-        "Delete the fanout's consumer group. It starts again with the current records. Make a new view, and report"
-        " what happened.",
+        "The next changes of a fanout were deleted. Or a client's view missed a message: a group has the wrong number"
+        " of records, or a delta changes a record that the view doesn't hold.",
+        "For a fanout, delete its consumer group; it starts again with the current records. For a client, make a new"
+        " view and report the error.",
     ),
     Reason(
         "log incomplete",
@@ -101,40 +101,40 @@ OPERATION = (
     Reason(
         "no descriptors",
         "expected more descriptors: too many open files. Raise the limit (ulimit -n)",
-        "An operator's command needs to open more files than the process may.",
+        "A command needs more open files than the process is allowed.",
         "Raise the limit with `ulimit -n`.",
     ),
     Reason(
         "no documents",
         "expected documents: true in the definition of topic orders, for a delta",
-        "The command or the option is for [documents](emodb.md), and the topic does not hold documents.",
+        "The command or option is only for [documents](emodb.md), but the topic holds none.",
         "Use another topic, or define this one with `documents: true`.",
     ),
     Reason(
         "no jars",
         "expected Ivy to fetch kafka from Maven Central, but it failed: check the network and run again, or"
         " name a mirror's Ivy settings in SOWLINE_IVY_SETTINGS",
-        "The jars of Kafka or Spark, or Ivy, which fetches them, can't be fetched.",
-        "Follow the message: it has Ivy's reason.",
+        "Sowline can't fetch the jars of Kafka or Spark, or Ivy, which downloads them.",
+        "Follow the message, which has Ivy's reason.",
     ),
     Reason(
         "no java",
         "expected Java 17 or 21, but there is no java on PATH: install a JDK",
-        "There is no Java 17 or 21.",
+        "Java 17 or 21 is not installed.",
         "Install one, or set `JAVA_HOME`.",
     ),
     Reason(
         "no kafka",
         "the local Kafka broker did not start; its messages are above",
         "The local broker did not start, or the given Kafka does not answer.",
-        "Check the address, and the messages of the broker above.",
+        "Check the address and the broker's messages.",
     ),
     Reason(
         "no port",
         "expected a free port at 127.0.0.1:8080, got: Address already in use; stop the program that uses it, or give"
         " another",
         "Another program uses the port, or no port is free.",
-        "Stop that program, or give another port.",
+        "Stop that program, or use another port.",
     ),
     Reason(
         "no pyspark",
@@ -146,21 +146,21 @@ OPERATION = (
         "no server",
         "expected the packages of the services, but rocksdict, uvicorn can't be imported: install them with"
         " pip install 'sowline[server]', or in a clone pip install '.[server]'",
-        "The packages that services need are not installed: the base of Sowline is the client and the commands"
+        "The packages for services are not installed. Without them, Sowline has only the client and the commands"
         " that send requests. The command ends with exit code 2.",
         "Install the extra `server` where services run, as the message says.",
     ),
     Reason(
         "not registered",
         "expected to register a schema under fanout.late-value, but the registry answered 409: incompatible",
-        "The schema registry refuses a schema.",
-        "Register the schema by hand, or change the subject's compatibility level in the registry.",
+        "The schema registry refused a schema.",
+        "Register the schema manually, or change the subject's compatibility level in the registry.",
     ),
     Reason(
         "not started",
         "the query service ended; its messages are above",
         "A service of the local stack did not start.",
-        "Read its messages above.",
+        "Read its messages, which come before this error.",
     ),
     Reason(
         "not supported",
@@ -171,35 +171,34 @@ OPERATION = (
     Reason(
         "partials missing",
         "expected partial states of orders [0] from 1187 on, got those after 1250: run sowline rebuild exposure",
-        "The log of a view lacks messages: they were deleted before they were applied. Those that follow are dead"
-        " letters.",
-        "Restart the `views` service: at its start it writes the states of all groups again. Or"
+        "Messages in the log of a view were deleted before they were applied. Later ones become dead letters.",
+        "Restart the `views` service, which writes the states of all groups on startup. Or"
         " [rebuild](operate.md#rebuilding) the view.",
     ),
     Reason(
         "pipeline failed",
         "the column amount can't be cast to INT",
-        "Spark failed while it ran a pipeline.",
-        "The message has the cause.",
+        "Spark failed during a pipeline.",
+        "Fix the cause, which the message names.",
     ),
     Reason(
         "registry away",
         "expected a schema registry to answer, but: connection refused",
-        "The schema registry gave no definite answer. What needs it waits, and nothing is lost.",
+        "The schema registry gave no definite answer. Messages that need it wait, and nothing is lost.",
         "Start the registry, or correct `SOWLINE_REGISTRY`. The service continues by itself.",
     ),
     Reason(
         "schema compiler away",
         "expected the compiler of Protobuf schemas to run, got exit status -9; check memory, disk space and the"
         " installation",
-        "The compiler of `.proto` files can't run, or does not end. A materializer starts again until it can.",
-        "Give the machine memory and disk space, or repair the installation of `sowline[protobuf]`.",
+        "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until it can.",
+        "Free memory and disk space, or repair the installation of `sowline[protobuf]`.",
     ),
     Reason(
         "state damaged",
         "orders [0] can't be read. The next worker that opens it rebuilds it: from the changes, or the log",
-        "An operator's command can't read local state.",
-        "Start a materializer: it rebuilds the state.",
+        "A command can't read local state.",
+        "Start a materializer, which rebuilds the state.",
     ),
     Reason(
         "state missing",
@@ -212,7 +211,7 @@ OPERATION = (
         "workers active",
         "expected no materializer to run, but group sowline has members. Stop them, and wait until the group is"
         " empty",
-        "Materializers run, and a restore or a rebuild must be alone.",
+        "A restore or rebuild can't run while materializers do.",
         "Stop them, and wait until their consumer group is empty.",
     ),
 )

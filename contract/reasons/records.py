@@ -7,7 +7,7 @@ RECORDS = (
         "bad definition",
         "expected a define without a Kafka key, got one",
         "A `define` command on the log is malformed. Only materializers write these commands.",
-        "Find the program that writes to the log with `sow.command: define`, and stop it.",
+        "Find the program that writes `sow.command: define` to the log, and stop it.",
     ),
     Reason(
         "bad delta",
@@ -24,19 +24,17 @@ RECORDS = (
     Reason(
         "bad key",
         "expected a string, an integer or a boolean in the key field /id, got an object",
-        "A key field, a key from a publisher or a key from a generator has the wrong type, is too long, or has"
-        " characters that a key can't have.",
+        "A key field, or a key from a publisher or a generator, has the wrong type, is too long or has invalid"
+        " characters.",
         "Correct the value: [key text](kafka.md#writing-commands).",
     ),
     Reason(
         "bad message",
         "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
-        "A message on Kafka is not what its schema describes, has no frame, or is not of the topic's message type. Or"
-        " a client got a message that it does not know: the service is newer, or something between them has changed"
-        " the message.",
-        "Correct the producer's serializer, its schema or the topic that it writes to: message types [with"
-        " schemas](message-types.md) and [without](message-formats.md). Update the client, or remove what changes its"
-        " messages.",
+        "A message on Kafka doesn't match its schema, has no frame, or isn't of the topic's message type. Or a client"
+        " got an unknown message, because the service is newer or a proxy has changed the message.",
+        "Correct the producer's serializer, schema or topic: message types [with"
+        " schemas](message-types.md) and [without](message-formats.md). Update the client, or check the proxy.",
     ),
     Reason(
         "bad row",
@@ -48,22 +46,22 @@ RECORDS = (
     Reason(
         "bad schema",
         'expected a schema of a record, got "string"',
-        "A schema can't be read, or does not describe records.",
-        "Correct the schema, or what it refers to.",
+        "A schema is invalid, or doesn't describe records.",
+        "Correct the schema or its references.",
     ),
     Reason(
         "bad time",
         "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
         " sends microseconds or nanoseconds as milliseconds",
-        "A log record has a time that no date can express, or none. Its producer gave the time.",
+        "A log record has no time, or a time from its producer that is out of range.",
         "Correct the producer: Kafka takes times in ms since 1970. See"
         " [the time of a record](kafka.md#the-time-of-a-record).",
     ),
     Reason(
         "incompatible schema",
         "schema 7 of orders-value: expected an int at /qty, got a string",
-        "The reader schema of the topic can't read what was written with this schema, or the options of its message"
-        " type can't read the stored records.",
+        "The topic's reader schema can't read messages of this schema, or the options of its message type can't"
+        " read the stored records.",
         "Register only schemas that the reader schema can read, or change the reader schema first: "
         "[schemas that change](message-types.md#schemas-that-change). Restore the"
         " [options](message-formats.md#options), or rebuild the topic.",
@@ -71,20 +69,20 @@ RECORDS = (
     Reason(
         "incomplete record",
         "expected /customer, which has no default, got a delta for a new record without it",
-        "A delta has made a record that lacks a field which its schema requires.",
+        "A delta results in a record without a field that the schema requires.",
         "Publish the whole record first, or give the field a default in the schema.",
     ),
     Reason(
         "key changed",
         "expected 'a-17' or nothing in the key field /id, got 'a-18'",
         "A write would give a [document](emodb.md) another key in its key field.",
-        "Leave the key field as it is, or write to the other key.",
+        "Keep the key field, or write to the other key.",
     ),
     Reason(
         "key collision",
         "expected the key text 'a' under SOW key 15266929873826298676, got 'b'",
-        "Two key texts have the same SOW key. For keys of 64 bits this is very rare.",
-        "Change one of the keys. The first record is not harmed.",
+        "Two key texts have the same SOW key, which is very rare with 64 bits.",
+        "Change one of the keys. The first record is unaffected.",
     ),
     Reason(
         "key empty",
@@ -96,7 +94,7 @@ RECORDS = (
         "key generator failed",
         "expected a key from the generator acme, got ValueError: no account",
         "The topic's [key generator](key-generators.md) raised an exception.",
-        "Fix the generator, or the record that it can't handle.",
+        "Fix the generator or the record.",
     ),
     Reason(
         "key missing",
@@ -119,7 +117,7 @@ RECORDS = (
     Reason(
         "no sow",
         "expected a topic with a SOW, got ticks, which keeps no records",
-        "The topic keeps no records, so there is nothing to query or delete.",
+        "The topic keeps no records to query or delete.",
         "Subscribe to it, or define it without `sow: false`.",
     ),
     Reason(
@@ -138,14 +136,14 @@ RECORDS = (
         "not written",
         "Kafka has not acknowledged 12 commands within 30 s",
         "Kafka did not accept a message.",
-        "Check the broker. Commands that were acknowledged before are safe.",
+        "Check the broker. Acknowledged commands are safe.",
     ),
     Reason(
         "schema missing",
         "expected schema 7 in orders.schemas [0]: the owner of the partition has not applied the messages that name"
         " it. Try again once it has",
-        "`<log>.schemas` lacks a schema that is needed to read the log or the state.",
-        "Let the materializer apply the log, or name the schema that the state was made with as the `reader_schema`.",
+        "`<log>.schemas` lacks a schema that Sowline needs to read the log or the state.",
+        "Let the materializer apply the log, or set the schema of the stored state as the `reader_schema`.",
     ),
     Reason(
         "too deep",
@@ -162,28 +160,27 @@ RECORDS = (
     Reason(
         "unknown command",
         "expected one of sow, subscribe, publish, got 'select'",
-        "There is no such command.",
-        "Use one that the message lists.",
+        "The command doesn't exist.",
+        "Use a command that the message lists.",
     ),
     Reason(
         "unknown format",
         "expected state of format 1 or 2, got one of format 3, written by 0.3.0. It is left unchanged: run that"
         " version or a newer one; this is Sowline 0.1.0",
-        "The state, change or backup has a [format](operate.md#the-stored-format) that this version does not"
-        " know.",
+        "This version doesn't know the [format](operate.md#the-stored-format) of the state, change or backup.",
         "Run the version that wrote it, or a newer one. Nothing was changed.",
     ),
     Reason(
         "unknown schema",
         "expected a schema that the registry has: register it before messages name it, and publish them again under"
         " its new id",
-        "A message names a schema that the registry did not have when the message was applied.",
+        "The registry did not have the message's schema when the message was applied.",
         "Register schemas before messages name them. Publish the messages again under the schema's new id.",
     ),
     Reason(
         "view",
         "expected partial states in the log of view exposure, got a publish: publish to the topics that it reads",
-        "The log of a view has a command. The records of a view are computed, and can't be published.",
-        "Find the program that writes to the log of the view. It should write to the topics that the view reads.",
+        "A program published to the log of a view. The records of a view are computed and can't be published.",
+        "Have the program publish to the topics that the view reads.",
     ),
 )

@@ -12,7 +12,7 @@ REQUESTS = (
     Reason(
         "bad filter",
         "expected an operand after > at column 7, got '>'",
-        "The filter does not parse, has a wrong type, or is larger than allowed.",
+        "The filter doesn't parse, has a wrong type, or exceeds a limit.",
         "Correct the filter at the column that the message names: [filters](filters.md).",
     ),
     Reason(
@@ -25,7 +25,7 @@ REQUESTS = (
     Reason(
         "bad path",
         "expected a path like /order/qty, /legs[0] or [/any name], got '/order//qty' (wrong from column 7)",
-        "A path to a field does not parse.",
+        "A path to a field is invalid.",
         "Write paths as `/customer/name`.",
     ),
     Reason(
@@ -38,22 +38,21 @@ REQUESTS = (
     Reason(
         "bad request",
         "expected data to publish, got none",
-        "The command is not a JSON object, or has an unknown or wrong field. Over HTTP: the request is"
-        " malformed.",
+        "The command isn't a JSON object or has an unknown or wrong field, or the HTTP request is malformed.",
         "Correct the field that the message names: [the API](api.md).",
     ),
     Reason(
         "bad topic",
         "Kafka topic orders has 2 partitions; its definition says 4. Add partitions",
-        "A Kafka topic can't be created, or its settings or partitions can't serve.",
+        "A Kafka topic can't be created, or its settings or partitions are unsuitable.",
         "Change the Kafka topic or its definition as the message says.",
     ),
     Reason(
         "bookmark_expired",
         "the changes after orders:0@17 are no longer kept one by one, or are too many to undo; start without a"
         " bookmark, or choose with bookmark_not_found=now, epoch or reset where to start instead",
-        "The changes after the bookmark are no longer kept one by one, or a page, groups or a query would have"
-        " to go back over more than 20,000 changes.",
+        "The changes after the bookmark are no longer kept individually, or a page, groups or a query would have"
+        " to undo more than 20,000 changes.",
         "Start without a bookmark, or set `bookmark_not_found`: [expired"
         " bookmarks](bookmarks.md#expired-bookmarks).",
     ),
@@ -62,13 +61,13 @@ REQUESTS = (
         "expected a time not before 20261121T120000Z, got 20261120T090000Z: orders no longer keeps its older"
         " history",
         "The topic no longer keeps its [history](history.md) for that time.",
-        "Ask for a time from the one on that the message names.",
+        "Ask for the time in the message or a later one.",
     ),
     Reason(
         "invalid ack type",
         "expected any of received, processed, completed, persisted, stats, got 'done'",
         "The command can't have this [acknowledgement](api.md#acknowledgements).",
-        "Ask for one of those that the message lists.",
+        "Use one that the message lists.",
     ),
     Reason(
         "invalid batch size",
@@ -79,7 +78,7 @@ REQUESTS = (
     Reason(
         "invalid bookmark",
         "expected a bookmark like orders:0@1187,1@1203, got 'yesterday'",
-        "The bookmark does not parse, or names a log, a partition or an era that does not exist.",
+        "The bookmark doesn't parse, or names a nonexistent log, partition or era.",
         "Use a bookmark that this topic has sent: [bookmarks](bookmarks.md).",
     ),
     Reason(
@@ -97,7 +96,7 @@ REQUESTS = (
     Reason(
         "invalid options",
         "expected rate=100 (messages a second), 64KB, 2MB or 2X, got 'fast'",
-        "An option is unknown, has a wrong value, or can't go together with another one.",
+        "An option is unknown, has a wrong value, or conflicts with another one.",
         "Correct the option that the message names: [the API](api.md).",
     ),
     Reason(
@@ -109,14 +108,14 @@ REQUESTS = (
     Reason(
         "invalid projection",
         "expected output paths that don't overlap, got /sum over an earlier one at column 20",
-        "The projection does not parse, or uses functions that can't stand there.",
+        "The projection doesn't parse, or uses functions that it can't contain.",
         "Correct it: [aggregation](aggregation.md).",
     ),
     Reason(
         "invalid skip_n",
         "expected a top_n together with skip_n, got none",
-        "`skip_n` is negative, or has no `top_n` with it.",
-        "Give both, 0 or more.",
+        "`skip_n` is negative or has no `top_n`.",
+        "Set both to 0 or more.",
     ),
     Reason(
         "invalid subid",
@@ -133,15 +132,15 @@ REQUESTS = (
     Reason(
         "invalid topic",
         "expected a topic (orders, quotes), got 'order'",
-        "The topic is not defined, or this user may not know it.",
-        "Use one of the topics that the message lists.",
+        "The topic isn't defined, or is hidden from this user.",
+        "Use a topic that the message lists.",
     ),
     Reason(
         "no history",
         "topic orders keeps no history, so it has no past records; read the current ones, or give the option"
         " current",
-        "The topic keeps no [history](history.md), so it has no records of a past time.",
-        "Ask for the current records, give the option `current`, or define `history` for the topic.",
+        "The topic keeps no [history](history.md), so it has no past records.",
+        "Ask for the current records, set the option `current`, or define `history` for the topic.",
     ),
     Reason(
         "projection clause too large",
@@ -153,7 +152,7 @@ REQUESTS = (
         "query aborted",
         "query 'q7' was ended by unsubscribe",
         "An `unsubscribe` with its `query_id` ended the query.",
-        "None is needed.",
+        "Nothing.",
     ),
     Reason(
         "query too long",
@@ -164,13 +163,13 @@ REQUESTS = (
     Reason(
         "queryid in use",
         "query 'q7' is still running; give this one another query_id",
-        "A query with this `query_id` still runs on the connection.",
+        "A query with this `query_id` is still running on the connection.",
         "Wait for it, or use another `query_id`.",
     ),
     Reason(
         "regex topic not supported",
         "expected the name of one topic: a page or groups cover one topic",
-        "Pages, groups, views and publishes are for one topic each.",
+        "A page, groups, a view or a publish uses exactly one topic.",
         "Name one topic instead of a pattern.",
     ),
     Reason(
@@ -183,13 +182,13 @@ REQUESTS = (
         "subid in use",
         "subscription 's1' already exists; unsubscribe it first, or set the option replace",
         "The connection already has a subscription with this `sub_id`.",
-        "Use another `sub_id`, unsubscribe first, or give the option `replace`.",
+        "Use another `sub_id`, unsubscribe first, or set the option `replace`.",
     ),
     Reason(
         "too many groups",
         "expected at most 100000 groups, got one more (group by a field with fewer values, or filter the"
         " records)",
-        "The read has more than 100,000 groups. A live one ends.",
+        "The read has more than 100,000 groups. A live read ends.",
         "Group by a field with fewer values, or narrow the filter.",
     ),
     Reason(
@@ -215,9 +214,9 @@ REQUESTS = (
         "views too large",
         "expected live pages and groups on one connection to take at most 512 MiB of memory, got 560 MiB with this"
         " one; narrow the filter, unsubscribe others, or let several share one filter and order",
-        "The live pages and groups of a connection, of a user or of the service would need more memory than their"
-        " [limit](queries.md#memory-of-live-views). A live one that has grown beyond it ends.",
-        "Narrow the filter, unsubscribe pages that are not needed, or give pages the same filter and order: they then"
-        " share one view. The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
+        "The live pages and groups of a connection, a user or the service need more memory than their"
+        " [limit](queries.md#memory-of-live-views). One that grows beyond it ends.",
+        "Narrow the filter, unsubscribe pages, or give several pages the same filter and order so that they share"
+        " one view. The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
     ),
 )

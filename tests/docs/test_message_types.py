@@ -156,7 +156,7 @@ CANONICAL: dict[str, tuple[dict[str, list[Value]], dict[str, list[Value]]]] = {
         {"double": avro_values("double", (0.1, 0.1), (1.0, 1.0), *NOT_FINITE)},
         {"double": proto_values("double", ("x: 0.1", 0.1), ("x: 1", 1.0), *NOT_FINITE_TEXT)},
     ),
-    'a number with as few digits as tell it from other 32-bit ones: `0.1`; `"NaN"`, `"Infinity"`, `"-Infinity"`': (
+    'a number with the fewest digits that identify the 32-bit value: `0.1`; `"NaN"`, `"Infinity"`, `"-Infinity"`': (
         {"float": avro_values("float", (0.1, 0.1), *NOT_FINITE)},
         {"float": proto_values("float", ("x: 0.1", 0.1), *NOT_FINITE_TEXT)},
     ),
@@ -183,7 +183,7 @@ CANONICAL: dict[str, tuple[dict[str, list[Value]], dict[str, list[Value]]]] = {
         {"array": avro_values({"type": "array", "items": "int"}, ([2, 1], [2, 1]))},
         {"repeated": proto_values("repeated int32", ("x: 2 x: 1", [2, 1]))},
     ),
-    "an object; keys are texts and sorted": (
+    "an object with sorted text keys": (
         {"map": avro_values({"type": "map", "values": "int"}, ({"b": 1, "a": 2}, {"a": 2, "b": 1}))},
         {
             "map": proto_values(
@@ -232,7 +232,7 @@ CANONICAL: dict[str, tuple[dict[str, list[Value]], dict[str, list[Value]]]] = {
         {},
     ),
     '`"2026-11-26T12:34:56.789Z"`, with 3, 6 or 9 digits': (instants("timestamp", "Z"), {}),
-    '`"2026-11-26T12:34:56Z"`, with 0, 3, 6 or 9 digits, as few as it needs': (
+    '`"2026-11-26T12:34:56Z"`, with 0, 3, 6 or 9 digits, as few as possible': (
         {},
         {
             "Timestamp": known(
@@ -274,7 +274,7 @@ CANONICAL: dict[str, tuple[dict[str, list[Value]], dict[str, list[Value]]]] = {
             "ListValue": known("ListValue", ('x { values { string_value: "a" } }', ["a"])),
         },
     ),
-    "text: the paths with commas between them": (
+    "text: the paths, separated by commas": (
         {},
         {"FieldMask": known("FieldMask", ('x { paths: "a" paths: "b_c.d" }', "a,b_c.d"))},
     ),
@@ -1081,7 +1081,7 @@ REQUIRED = proto(f"required {X}", "", "proto2")
 RECORDS = {AVRO: avro(STRING), PROTOBUF: proto(X), JSON_SCHEMA: js(NAMED)}
 REFUSALS: dict[str, dict[str, list[Refused | Incomplete]]] = {
     "bad message": {
-        "its frame, bytes or JSON are not as described": [
+        "its frame, bytes or JSON are invalid": [
             *(Refused(schema, b'{"id": 1, "x": "open"}', Resolution(schema)) for schema in RECORDS.values()),
             Refused(RECORDS[AVRO], b"\0\0\0\0", Resolution(RECORDS[AVRO])),
             Refused(RECORDS[AVRO], framed(RECORDS[AVRO], b""), Resolution(RECORDS[AVRO]), "apicurio"),
@@ -1091,14 +1091,14 @@ REFUSALS: dict[str, dict[str, list[Refused | Incomplete]]] = {
             refused(RECORDS[JSON_SCHEMA], b'{"id": 1, "x": 1}'),
             refused(RECORDS[JSON_SCHEMA], b"[]"),
         ],
-        "it is built to need much time or memory": [
+        "it is designed to need excessive time or memory": [
             refused(LIST, b"\2" + b"\xfe\xff\xff\xff\x0f" + b"\0"),
             refused(TREE, nested_message(200)),
             refused(RECORDS[JSON_SCHEMA], b'{"y":' * 10_000 + b"1" + b"}" * 10_000),
         ],
     },
     "bad header": {
-        "`sow.fields` has a path that the Avro or Protobuf schema does not have": [
+        "`sow.fields` has a path that the Avro or Protobuf schema lacks": [
             refused(RECORDS[AVRO], b"\2\2a", fields=("/y",)),
             refused(RECORDS[PROTOBUF], b"", fields=("/y",)),
         ]
@@ -1109,15 +1109,15 @@ REFUSALS: dict[str, dict[str, list[Refused | Incomplete]]] = {
         ]
     },
     "incompatible schema": {
-        "the reader schema can't read what this schema writes": [
+        "the reader schema can't read messages of this schema": [
             refused(RECORDS[AVRO], b"\2", avro()),
             refused(RECORDS[PROTOBUF], b"\x10\1", proto("int32 x = 2;")),
         ],
-        "the schema with this id is of another message type": [
+        "the schema has another message type": [
             refused(RECORDS[AVRO], b"", RECORDS[JSON_SCHEMA]),
             refused(RECORDS[JSON_SCHEMA], b"{}", RECORDS[AVRO]),
         ],
-        "it is not valid": [
+        "the schema is invalid": [
             Refused(RECORDS[AVRO], framed(RECORDS[AVRO], b""), Resolution(None, problem="expected a schema"))
         ],
     },
