@@ -146,7 +146,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     sow_keys: SowKeys = NO_KEYS
     """Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string
     [with commas or as a JSON array](kafka.md#lists-of-sow-keys). It also applies to live messages. An empty
-    list selects every record. A key without a record finds nothing."""
+    list has no effect. A key without a record finds nothing."""
     data: msgspec.Raw = msgspec.Raw(b"")
     """The record that a command [writes](#writing), or the text of a `delta`."""
     expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None

@@ -121,8 +121,8 @@ export interface SowRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -173,8 +173,8 @@ export interface ExplainRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -272,8 +272,8 @@ export interface SubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -332,8 +332,8 @@ export interface SowAndSubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -392,8 +392,8 @@ export interface DeltaSubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -452,8 +452,8 @@ export interface SowAndDeltaSubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -655,8 +655,8 @@ export interface SowDeleteRequest {
   ack_type?: string;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list selects every record. A key
-   * without a record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
   /** The record that a command writes, or the text of a `delta`. */
