@@ -18,18 +18,18 @@ RECEIVED, PROCESSED, COMPLETED, PERSISTED, STATS = ACK_TYPES = (
 _AT_ONCE = {RECEIVED: "at once", PROCESSED: "when it is done", COMPLETED: "with `processed`"}
 _QUERY = {
     RECEIVED: "at once",
-    PROCESSED: "when the snapshot to answer from is fixed",
+    PROCESSED: "when the snapshot is fixed",
     COMPLETED: "after the answer",
 }
 _SUBSCRIPTION = {
     RECEIVED: "at once",
     PROCESSED: "when it has started",
-    COMPLETED: "with `processed`; from a bookmark, after the replay; if it has an end, always at that end",
+    COMPLETED: "with `processed`; from a bookmark, after the replay; with an end, always at that end",
 }
 _SNAPSHOT = {
     RECEIVED: "at once",
     PROCESSED: "when it has started",
-    COMPLETED: "after the group; from a bookmark, after the replay; if it has an end, always at that end",
+    COMPLETED: "after the group; from a bookmark, after the replay; with an end, always at that end",
     STATS: "after the group; without a group, with `processed` and all counts 0",
 }
 _WRITE = {

@@ -77,20 +77,20 @@ class Options:
     """
 
     oof: bool = False
-    """Notify when a record stops matching. The reason is `match` with the new body; `deleted`, `expired` or
-    `entitlement` (the user [may not see it](entitlements.md#records) any more) with the previous one. A
-    [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
+    """Notify when a record stops matching. The reason is `match`, with the new body. With `deleted`, `expired`
+    or `entitlement` (the user [may no longer see it](entitlements.md#records)), the message has the previous
+    body. A [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
     no_empties: bool = False
-    """A [delta subscription](#deltas) sends nothing for a change that changes no field."""
+    """Send nothing to a [delta subscription](#deltas) for a change that changes no field."""
     no_sowkey: bool = False
-    """Leave the SOW key out."""
+    """Omit the SOW key."""
     no_redundant: bool = False
     """Send nothing for a write to a document that changes neither content nor tags, and leaves the document in
     focus."""
     send_keys: bool = False
-    """A delta holds the key fields: it always does."""
+    """Has no effect: deltas always have the key fields."""
     timestamp: bool = False
-    """Put the change's log time on messages and records."""
+    """Add the change's log time to messages and records."""
     intrinsics: bool = False
     """Add the intrinsics of [documents](emodb.md#reading-documents) to the content of records, `publish` and
     `oof`."""
@@ -99,29 +99,29 @@ class Options:
     pause: bool = False
     """Begin [paused](bookmarks.md#pausing)."""
     current: bool = False
-    """Where a topic has no history, answer a time with what is now."""
+    """If a topic has no history, answer a request for a time with the current records."""
     partial: bool = False
     """If a [shard](deploy.md#shards-and-gateways) is missing, answer a `sow` without it. `group_begin` then has
-    `missing`, the partitions by topic, and a warning."""
+    a warning, and `missing` lists the partitions by topic."""
     bookmark_not_found: str = "fail"
-    """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (default), begin now, at the
-    oldest position that is left, or with a new group marked `"reset": true`."""
+    """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (the default), begin now,
+    begin at the oldest available position, or send a new group marked `"reset": true`."""
     rate: ReplayRate | None = None
-    """Send at most so many messages or bytes a second, or replay so many times as fast as it happened:
-    [rate](bookmarks.md#rate)."""
+    """Limit the [rate](bookmarks.md#rate): messages or bytes per second, or a multiple of the original
+    speed."""
     conflation: int | None = None
     """Send the outcome of each interval: [conflation](#conflation)."""
     conflation_key: tuple[Path, ...] = ()
-    """Of the records with equal values in these fields send only the last one in an interval."""
+    """In each interval, send only the last of the records with equal values in these fields."""
     format: Literal["json", "native"] = "json"
-    """Send records as JSON (default), or in the [message type of their topic](#native-records)."""
+    """Send records as JSON (the default), or in the [message type of their topic](#native-records)."""
     select: Select | None = None
     """Send only some [fields](#select)."""
     grouping: tuple[Path, ...] = ()
-    """Send [groups](#pages-and-groups) of records instead of records; always together with `projection`. See
+    """Send [groups](#pages-and-groups) of records instead of records; requires `projection`. See
     [aggregation](aggregation.md)."""
     projection: str = ""
-    """The fields of the groups; always together with `grouping`."""
+    """The fields of the groups; requires `grouping`."""
 
     @property
     def reset(self) -> bool:

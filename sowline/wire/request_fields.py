@@ -104,75 +104,74 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     command: str
     """The command."""
     command_id: str = ""
-    """Names the command in acknowledgements; default for `sub_id` and `query_id`."""
+    """The command's name in acknowledgements, and the default for `sub_id` and `query_id`."""
     topic: str = ""
     """The topic's name, or `^` and a pattern: [several topics](#several-topics)."""
     filter: str = ""
-    """Only records that match this [filter](filters.md); empty: every record."""
+    """Selects records: [filters](filters.md). Empty by default, which selects every record."""
     condition: str = ""
-    """Only what meets this [condition of documents](emodb.md#conditions), too; see
-    [reading documents](emodb.md#reading-documents)."""
+    """Selects records by a [condition of documents](emodb.md#reading-documents), in addition to `filter`."""
     options: str = ""
-    """[Options](#options), with commas."""
+    """[Options](#options), separated by commas."""
     sub_id: str = ""
-    """The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-    with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of them
-    is ended or paused. A `heartbeat` with one asks for the [checksum of its
+    """The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+    comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+    changes none of them. A `heartbeat` with a `sub_id` asks for the [checksum of its
     view](bookmarks.md#checksum-of-a-view)."""
     query_id: str = ""
-    """The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort."""
+    """The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort."""
     batch_size: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": BATCH_SIZE_MAX})] = 1
-    """Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message."""
+    """The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+    10,000."""
     bookmark: str | tuple[str, ...] = ""
-    """Where a subscription begins, and at which bookmark a `sow` or `explain` reads:
-    [positions, a time, a list or a range](bookmarks.md)."""
+    """Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: [positions, a time, a
+    list or a range](bookmarks.md)."""
     up_to: str = ""
     """Where a subscription [ends](bookmarks.md#ends): positions, a time or `now`."""
     at_least: str = ""
-    """A bookmark of positions that the answer of a read or `timeline` must contain: [fresh reads](#fresh-reads)."""
+    """The positions that the answer of a read must include: [fresh reads](#fresh-reads)."""
     max_staleness: str = ""
-    """How far behind the log the answer of a read or `timeline` may be, such as `500ms`: [fresh
-    reads](#fresh-reads)."""
+    """How far behind the log the answer of a read may be, such as `500ms`: [fresh reads](#fresh-reads)."""
     ack_type: str = ""
-    """Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the
-    [acknowledgements](#acknowledgements) that are to be sent; failures always are."""
+    """The [acknowledgements](#acknowledgements) to send, separated by commas: `received`, `processed`,
+    `completed`, `persisted`, `stats`. Failures are always sent."""
     order_by: str = ""
     """The [order](#order) of the records of a group."""
     top_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
+    """The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW
     key."""
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-    asks for a [page](#pages-and-groups)."""
+    """The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+    `sow_and_subscribe`, it asks for a [page](#pages-and-groups)."""
     sow_keys: SowKeys = NO_KEYS
-    """Only the records with these SOW keys: an array of strings, or one string, [with commas or as a JSON
-    array](kafka.md#lists-of-sow-keys), of at most 100,000 keys. An empty list restricts nothing, a key that no
-    record has finds nothing. It restricts live messages too, and goes together with `filter`."""
+    """Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string
+    [with commas or as a JSON array](kafka.md#lists-of-sow-keys). It also applies to live messages. An empty
+    list has no effect. A key without a record finds nothing."""
     data: msgspec.Raw = msgspec.Raw(b"")
     """The record that a command [writes](#writing), or the text of a `delta`."""
     expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """The lifetime of a record that a command [writes](#writing), in seconds; 0: it never expires."""
+    """The lifetime in seconds of a record that a command [writes](#writing). With 0 it never expires."""
     correlation_id: str = ""
-    """A text that goes with a command that [writes](#writing) to subscribers."""
+    """A text that a command that [writes](#writing) passes to subscribers."""
     key: str = ""
-    """The key text of the document of a [`delta`](#deltas-of-documents) or of the record of a
+    """The key text of the document of a [`delta`](#deltas-of-documents), or of the record of a
     [`timeline`](#timeline)."""
     sow_key: str = ""
-    """The SOW key of the record that a command [writes](#keys-that-publishers-give), on a topic whose keys publishers
-    give. Reads take `sow_keys`."""
+    """The SOW key of the record to write, on a topic whose [publishers give the
+    keys](#keys-that-publishers-give). Reads take `sow_keys`."""
     tags: str | tuple[str, ...] = ()
-    """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one string with
-    commas."""
+    """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one
+    comma-separated string."""
     change_id: str = ""
     """The writer's own [id](emodb.md#tags-and-change-ids) of a write to a document."""
     limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": TIMELINE_LIMIT_MAX})] = 100
-    """List at most so many writes in a [`timeline`](#timeline): 1 to 1,000; 100 if not given."""
+    """The maximum number of writes in a [`timeline`](#timeline): 1 to 1,000; the default is 100."""
     reversed: bool = True
-    """Whether the newest write of a [`timeline`](#timeline) comes first; `true` if not given."""
+    """Whether a [`timeline`](#timeline) lists the newest write first; `true` by default."""
     token: str = ""
     """The token of a [`logon`](#logon)."""
     traceparent: str = ""
-    """The span of a [trace](traces.md) that a command that writes belongs to."""
+    """The span of a [trace](traces.md) that a write belongs to."""
     merges: bool = False
     """Whether a gateway asks, which merges the answer with those of other query services."""
     relays: bool = False

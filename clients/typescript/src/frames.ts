@@ -79,50 +79,50 @@ export type Option =
 export interface SowRequest {
   /** The command. */
   command: "sow";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Selects records by a condition of documents, in addition to `filter`. */
   condition?: string;
-  /** Options, with commas. */
+  /** Options, separated by commas. */
   options?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-   * asks for a page.
+   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * `sow_and_subscribe`, it asks for a page.
    */
   skip_n?: number | null;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -131,50 +131,50 @@ export interface SowRequest {
 export interface ExplainRequest {
   /** The command. */
   command: "explain";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Selects records by a condition of documents, in addition to `filter`. */
   condition?: string;
-  /** Options, with commas. */
+  /** Options, separated by commas. */
   options?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-   * asks for a page.
+   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * `sow_and_subscribe`, it asks for a page.
    */
   skip_n?: number | null;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -183,35 +183,38 @@ export interface ExplainRequest {
 export interface TimelineRequest {
   /** The command. */
   command: "timeline";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The key text of the document of a `delta` or of the record of a `timeline`. */
+  /** The key text of the document of a `delta`, or of the record of a `timeline`. */
   key: string;
-  /** List at most so many writes in a `timeline`: 1 to 1,000; 100 if not given. */
+  /** The maximum number of writes in a `timeline`: 1 to 1,000; the default is 100. */
   limit?: number;
-  /** Whether the newest write of a `timeline` comes first; `true` if not given. */
+  /** Whether a `timeline` lists the newest write first; `true` by default. */
   reversed?: boolean;
 }
 
@@ -219,58 +222,58 @@ export interface TimelineRequest {
 export interface SubscribeRequest {
   /** The command. */
   command: "subscribe";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Selects records by a condition of documents, in addition to `filter`. */
   condition?: string;
-  /** Options, with commas. */
+  /** Options, separated by commas. */
   options?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-   * asks for a page.
+   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * `sow_and_subscribe`, it asks for a page.
    */
   skip_n?: number | null;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -279,58 +282,58 @@ export interface SubscribeRequest {
 export interface SowAndSubscribeRequest {
   /** The command. */
   command: "sow_and_subscribe";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Selects records by a condition of documents, in addition to `filter`. */
   condition?: string;
-  /** Options, with commas. */
+  /** Options, separated by commas. */
   options?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-   * asks for a page.
+   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * `sow_and_subscribe`, it asks for a page.
    */
   skip_n?: number | null;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -339,58 +342,58 @@ export interface SowAndSubscribeRequest {
 export interface DeltaSubscribeRequest {
   /** The command. */
   command: "delta_subscribe";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Selects records by a condition of documents, in addition to `filter`. */
   condition?: string;
-  /** Options, with commas. */
+  /** Options, separated by commas. */
   options?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-   * asks for a page.
+   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * `sow_and_subscribe`, it asks for a page.
    */
   skip_n?: number | null;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -399,58 +402,58 @@ export interface DeltaSubscribeRequest {
 export interface SowAndDeltaSubscribeRequest {
   /** The command. */
   command: "sow_and_delta_subscribe";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Selects records by a condition of documents, in addition to `filter`. */
   condition?: string;
-  /** Options, with commas. */
+  /** Options, separated by commas. */
   options?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
-  /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
+  /**
+   * The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
+   * 10,000.
+   */
   batch_size?: number;
   /**
-   * Where a subscription begins, and at which bookmark a `sow` or `explain` reads: positions, a time, a list or
-   * a range.
+   * Where a subscription begins, or the bookmark at which a `sow` or `explain` reads: positions, a time, a list
+   * or a range.
    */
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** A bookmark of positions that the answer of a read or `timeline` must contain: fresh reads. */
+  /** The positions that the answer of a read must include: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
-   * asks for a page.
+   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * `sow_and_subscribe`, it asks for a page.
    */
   skip_n?: number | null;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
 }
@@ -459,19 +462,19 @@ export interface SowAndDeltaSubscribeRequest {
 export interface UnsubscribeRequest {
   /** The command. */
   command: "unsubscribe";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -480,17 +483,17 @@ export interface UnsubscribeRequest {
 export interface PauseRequest {
   /** The command. */
   command: "pause";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -499,17 +502,17 @@ export interface PauseRequest {
 export interface ResumeRequest {
   /** The command. */
   command: "resume";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -518,17 +521,17 @@ export interface ResumeRequest {
 export interface HeartbeatRequest {
   /** The command. */
   command: "heartbeat";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * The subscription's name, by default the `command_id`. `unsubscribe`, `pause` and `resume` take one, several
-   * with commas, or `all`. If one of several does not exist, the command fails (`invalid subid`) and none of
-   * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
+   * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
+   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
+   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
    */
   sub_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -537,11 +540,11 @@ export interface HeartbeatRequest {
 export interface LogonRequest {
   /** The command. */
   command: "logon";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The token of a `logon`. */
@@ -552,31 +555,28 @@ export interface LogonRequest {
 export interface PublishRequest {
   /** The command. */
   command: "publish";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: Record<string, unknown>;
-  /** The lifetime of a record that a command writes, in seconds; 0: it never expires. */
+  /** The lifetime in seconds of a record that a command writes. With 0 it never expires. */
   expiration?: number | null;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that a command that writes passes to subscribers. */
   correlation_id?: string;
-  /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
-   * `sow_keys`.
-   */
+  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
   sow_key?: string;
-  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a write belongs to. */
   traceparent?: string;
 }
 
@@ -584,31 +584,28 @@ export interface PublishRequest {
 export interface DeltaPublishRequest {
   /** The command. */
   command: "delta_publish";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: Record<string, unknown>;
-  /** The lifetime of a record that a command writes, in seconds; 0: it never expires. */
+  /** The lifetime in seconds of a record that a command writes. With 0 it never expires. */
   expiration?: number | null;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that a command that writes passes to subscribers. */
   correlation_id?: string;
-  /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
-   * `sow_keys`.
-   */
+  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
   sow_key?: string;
-  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a write belongs to. */
   traceparent?: string;
 }
 
@@ -616,31 +613,28 @@ export interface DeltaPublishRequest {
 export interface DeltaRequest {
   /** The command. */
   command: "delta";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: string;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that a command that writes passes to subscribers. */
   correlation_id?: string;
-  /** The key text of the document of a `delta` or of the record of a `timeline`. */
+  /** The key text of the document of a `delta`, or of the record of a `timeline`. */
   key?: string;
-  /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
-   * `sow_keys`.
-   */
+  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
   sow_key?: string;
-  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a write belongs to. */
   traceparent?: string;
 }
 
@@ -648,37 +642,34 @@ export interface DeltaRequest {
 export interface SowDeleteRequest {
   /** The command. */
   command: "sow_delete";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** Only records that match this filter; empty: every record. */
+  /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
   /**
-   * Only the records with these SOW keys: an array of strings, or one string, with commas or as a JSON array, of
-   * at most 100,000 keys. An empty list restricts nothing, a key that no record has finds nothing. It restricts
-   * live messages too, and goes together with `filter`.
+   * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
+   * record finds nothing.
    */
   sow_keys?: string[] | string;
   /** The record that a command writes, or the text of a `delta`. */
   data?: Record<string, unknown>;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that a command that writes passes to subscribers. */
   correlation_id?: string;
-  /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
-   * `sow_keys`.
-   */
+  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
   sow_key?: string;
-  /** The tags of a write to a document: an array of strings, or one string with commas. */
+  /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a write belongs to. */
   traceparent?: string;
 }
 
@@ -686,11 +677,11 @@ export interface SowDeleteRequest {
 export interface FlushRequest {
   /** The command. */
   command: "flush";
-  /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
+  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
+   * `stats`. Failures are always sent.
    */
   ack_type?: string;
 }
