@@ -118,6 +118,24 @@ class StreamPart:
 class SharedStream:
     """The changes that match one request, with the positions up to which its members were sent them."""
 
+    # As in an outbox: a message to one of thousands fetches its stream from memory.
+    __slots__ = (
+        "_channels",
+        "_ended",
+        "_has_begun",
+        "_held_bytes",
+        "_nodes",
+        "_parts",
+        "_rights",
+        "_topic",
+        "_work",
+        "is_over",
+        "members",
+        "name",
+        "positions",
+        "users",
+    )
+
     def __init__(
         self,
         name: StreamName,

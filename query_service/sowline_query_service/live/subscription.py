@@ -18,6 +18,26 @@ from sowline_query_service.topics.topic_state import TopicState
 class LiveSubscription:
     """One session's subscription to one topic. It has a position of its own only while it is not live."""
 
+    # As in an outbox: a message to one of thousands fetches it from memory.
+    __slots__ = (
+        "_behind",
+        "_entitled",
+        "_is_of_conflated",
+        "conflated",
+        "engine",
+        "form",
+        "level_at",
+        "live",
+        "outbox",
+        "positions",
+        "readable",
+        "relays",
+        "sub_id",
+        "terms",
+        "topic",
+        "was_sent",
+    )
+
     def __init__(
         self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, selection: Selection
     ) -> None:

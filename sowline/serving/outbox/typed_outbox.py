@@ -14,6 +14,8 @@ class TypedOutbox(Outbox):
     subscriptions that get JSON.
     """
 
+    __slots__ = ("_outbox", "_typed")
+
     is_typed = True
 
     def __init__(self, outbox: Outbox, messages: TypedMessages) -> None:

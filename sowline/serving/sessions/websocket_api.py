@@ -63,22 +63,23 @@ class ClientSocket(WebSocketConnection):
     While a command runs, the next ones wait. While the client does not read, its messages wait in the outbox.
     """
 
-    __slots__ = ("_api", "_frames", "_is_quiet", "_opened", "_reading")
+    __slots__ = ("_api", "_frames", "_is_quiet", "_opened", "_outbox", "_reading")
 
     def __init__(self, api: WebSocketApi, opened: OpenSession) -> None:
         self._api = api
         self._opened = opened
+        self._outbox = opened.session.outbox
         self._frames: deque[bytes] | None = None
         """Messages of the client behind the one that is being handled."""
         self._reading: asyncio.Task[None] | None = None
         self._is_quiet = True
         """Whether nothing was sent since the last turn of `ping_if_quiet`."""
-        opened.session.outbox.written_by(self.resumed)
+        self._outbox.written_by(self.resumed)
         api.pings.add(self)
 
     def resumed(self) -> None:
         """Send what waits in the outbox, many messages in a frame, as long as the client reads."""
-        outbox = self._opened.session.outbox
+        outbox = self._outbox
         while self.can_write and (messages := outbox.take_now()):
             self._is_quiet = False
             if outbox.has_binary and any(map(is_binary, messages)):
@@ -125,7 +126,7 @@ class ClientSocket(WebSocketConnection):
         payer = session.user or f"\0{id(session)}"
         if owed := self._api.rates.take(payer, commands, time.monotonic()):
             await asyncio.sleep(owed)
-        await session.outbox.wait_room()
+        await self._outbox.wait_room()
 
     def _end_reading(self, task: asyncio.Task[None]) -> None:
         self._reading = None
@@ -150,11 +151,11 @@ class ClientSocket(WebSocketConnection):
         """End the session, once the commands have been handled that the client sent before it left."""
         self._api.pings.discard(self)
         # A command may wait until the outbox has drained (test_commands_before_the_end_are_handled).
-        self._opened.session.outbox.written_by(self._drop)
+        self._outbox.written_by(self._drop)
         self._drop()
         if self._reading is None:
             self._opened.end()
 
     def _drop(self) -> None:
-        while self._opened.session.outbox.take_now():
+        while self._outbox.take_now():
             pass
