@@ -124,7 +124,7 @@ function Message({ one, kind, topic, seen, onRetry, onReason }) {
   </li>`;
 }
 
-function Tail({ topic, route, seen, onRetry }) {
+function Tail({ topic, route, seen, onRead, onRetry }) {
   const kind = route.tail in TAILS ? route.tail : "dead";
   const [found, setFound] = useState();
   const [error, setError] = useState();
@@ -142,6 +142,10 @@ function Tail({ topic, route, seen, onRetry }) {
   }, [topic.name, kind, route.key, reason, looked]);
   const change = (more) => go({ ...route, ...more }, { quietly: true });
   const here = found?.kind === kind ? found : undefined;
+  const isRead = Boolean(here || error);
+  useEffect(() => {
+    if (isRead) onRead();
+  }, [isRead]);
   return html`
     <div class="tail-bar">
       <div class="switch" role="group" aria-label="which messages">${Object.entries(TAILS).map(([name, title]) => html`<button type="button" aria-pressed=${kind === name} onClick=${() => change({ tail: name, reason: "" })}>${title}</button>`)}</div>
@@ -166,9 +170,11 @@ export function TopicPage({ topic, route }) {
   const messages = useRef();
   const named = (found) => found?.topics.find(({ name }) => name === topic.name);
   const now = named(answer?.body);
+  const [isRead, setRead] = useState(false);
+  // Again with each part that comes: what comes above moves the messages down, and without them the page is too short.
   useEffect(() => {
     if (now && route.tail) messages.current.scrollIntoView();
-  }, [Boolean(now)]);
+  }, [Boolean(now), Boolean(both ?? noKafka), isRead]);
   const inKafka = noKafka ? undefined : both;
   // While Kafka does not answer, the service still does.
   const isPair = inKafka && (!old || seen);
@@ -186,7 +192,7 @@ export function TopicPage({ topic, route }) {
         <h2>Partitions <${Age} answer=${isPair ? inKafka : answer} /></h2><${Partitions} topic=${(isPair && named(inKafka.body[0])) || now} inLog=${isPair && inKafka.body[1].kafka_topics[0].partitions} />
         <h2>In Kafka <${Age} answer=${inKafka} /></h2><${KafkaTopics} topic=${topic} found=${inKafka?.body[1].kafka_topics} error=${noKafka} />
         ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
-        <h2 ref=${messages}>Messages</h2><${Tail} topic=${topic} route=${route} seen=${seen} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />`}
+        <h2 ref=${messages}>Messages</h2><${Tail} topic=${topic} route=${route} seen=${seen} onRead=${() => setRead(true)} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />`}
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>
   `;
