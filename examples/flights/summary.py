@@ -29,7 +29,7 @@ class Summary(NamedTuple):
         return [
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
-            ("  of them only what has changed of a flight", _count(self.deltas)),
+            ("  deltas among them", _count(self.deltas)),
             ("  refused as wrong", _count(self.dead_letters)),
             *([("commands of visitors", _count(self.by_visitors))] if self.by_visitors else []),
             ("flights that Sowline holds", _count(self.sow_size)),

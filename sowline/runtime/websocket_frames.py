@@ -66,7 +66,7 @@ class FrameReader:
     __slots__ = ("_buffer", "_bytes_max", "_message", "_opcode", "_parsing")
 
     def __init__(self, bytes_max: int) -> None:
-        """Read messages of at most so many bytes."""
+        """Read messages of at most this many bytes."""
         self._bytes_max = bytes_max
         self._buffer: bytearray | None = None
         self._parsing: Generator[None, None, Frame] | None = None

@@ -7,7 +7,7 @@ PAUSES_PER_SECOND = 20
 
 
 def paced(frame: DataFrame, rows_per_second: float) -> DataFrame:
-    """Return the frame so that each of its tasks yields at most so many rows a second, a few at a time."""
+    """Return the frame so that each of its tasks yields at most this many rows a second, a few at a time."""
     rows = max(1, round(rows_per_second / PAUSES_PER_SECOND))
     pause_ms = max(1, round(rows / rows_per_second * 1000))
     # Ids count up from a multiple of 2**33 in each task. The sleep answers null; its condition is always true.

@@ -60,11 +60,13 @@ class Sentence(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What is refused: `found` returns what is wrong with a sentence, or nothing."""
+    """What is refused, and what to write instead."""
 
     name: str
     pattern: re.Pattern[str]
     instead: str
+    is_of_pages: bool = False
+    """Whether it holds for pages only: in docstrings it still has exceptions."""
 
 
 RULES = (
@@ -88,7 +90,56 @@ RULES = (
         ),
         "use the standard phrase: ignored, more often, permanently, at most, useless",
     ),
+    Rule(
+        "so many",
+        re.compile(r"\b(?:at most|after|every|only the first|by) so (?:many|much)\b|\bso (?:many|much) (?:as|of)\b"),
+        "name the number: `limit` records, this many, up to 10",
+    ),
+    Rule(
+        "such … as",
+        re.compile(r"\bsuch (?!as\b|an?\b)[\w-]+(?: [\w-]+){0,4} as\b", re.IGNORECASE),
+        "write like, or name the thing",
+    ),
+    Rule(
+        "fronted object",
+        re.compile(r"(?:^|[;:] )Of (?:a|an|the|its|these|them|each|every|both|those)\b(?! (?:course)\b)", re.IGNORECASE),
+        "begin with the subject",
+        is_of_pages=True,
+    ),
+    Rule(
+        "nominal opener",
+        re.compile(r"^What (?:a|an|the|is|was|it|they|you|one)\b[^?]*[^?]$"),
+        "begin with a noun: the records that …",
+        is_of_pages=True,
+    ),
+    Rule(
+        "empty there",
+        re.compile(r"\b(?:all|what|whatever|those|that) (?:that )?there (?:is|are|was|were)\b", re.IGNORECASE),
+        "use exists, or name the things",
+        is_of_pages=True,
+    ),
+    Rule(
+        "of its own",
+        re.compile(r"\bof (?:its|their|his|her) own\b", re.IGNORECASE),
+        "write its own …",
+        is_of_pages=True,
+    ),
+    Rule(
+        "goes on",
+        re.compile(r"\b(?:goes|go|went|going) on\b(?! to\b)", re.IGNORECASE),
+        "write continues",
+        is_of_pages=True,
+    ),
+    Rule(
+        "chain of",
+        re.compile(r"(?:\bof (?:\w+ ){1,3}){3}"),
+        "use a possessive, a compound or a verb",
+        is_of_pages=True,
+    ),
 )
+
+WORDS_OF_PAGES_MAX = 96_000
+"""The words of README, docs and decisions without code; a page that grows makes another one shorter."""
 
 
 def sentences_of(text: str) -> list[str]:
@@ -223,6 +274,13 @@ def pages() -> list[Path]:
     return [ROOT / page for page in PAGES if page != "CHANGELOG.md"]
 
 
+def words_of_pages() -> int:
+    """Return how many words README, docs and decisions have, tables included and code blocks left out."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))]
+    prose = " ".join(re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in texts)
+    return sum(1 for word in prose.split() if re.search(r"[A-Za-z0-9]", word))
+
+
 def modules() -> list[Path]:
     """Return the modules of the product."""
     return [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
@@ -242,6 +300,8 @@ def faults(sentence: Sentence) -> Iterator[str]:
     if len(_PASSIVE.findall(sentence.text)) > PASSIVES_MAX:
         yield f"{where}: more than {PASSIVES_MAX} passives; name who acts: {sentence.text}"
     for rule in RULES:
+        if rule.is_of_pages and sentence.kind != "page":
+            continue
         if match := rule.pattern.search(sentence.text):
             yield f"{where}: {rule.name}, {match[0]!r}; {rule.instead}: {sentence.text}"
 

@@ -37,7 +37,7 @@ class Verdicts:
         return self._extended(predicate, judge, None)
 
     def judge_some(self, predicate: Hashable, judge: Judge, chars_max: int) -> bool:
-        """Judge so much of the strings that `table` would have to, and one at least; whether others are left."""
+        """Judge the part of the strings that `table` would have to, and one at least; whether others are left."""
         return len(self._extended(predicate, judge, chars_max)) < len(self._dictionary)
 
     def _extended(self, predicate: Hashable, judge: Judge, chars_max: int | None) -> Table:

@@ -288,7 +288,7 @@ def _delay(before: Look, now: Look, seconds: float) -> float | None:
 
 
 def lines(shown: TopTable, width: int, sort: str = "topic") -> list[str]:
-    """Return the table as lines of at most so many characters."""
+    """Return the table as lines of at most this width."""
     return [line[:width].rstrip() for line in (*_head(shown, sort), *_body(shown))]
 
 

@@ -65,7 +65,7 @@ class MessageOrder:
         self.waiting_bytes = 0
 
     def take(self, messages_max: int, bytes_max: int) -> list[bytes]:
-        """Remove and return the next ready messages: at most so many, and none after so many bytes."""
+        """Remove and return the next ready messages: up to these numbers of messages and bytes."""
         ready = self.ready
         if ready is None:
             return []

@@ -97,7 +97,7 @@ def test_summary() -> None:
     assert [" ".join(line.split()) for line in lines] == [
         "facts about flights that were fed 12,345",
         "records that Spark wrote to Kafka 12,345",
-        "of them only what has changed of a flight 6,000",
+        "deltas among them 6,000",
         "refused as wrong 0",
         "flights that Sowline holds -",
         "records of the view delays 300",
