@@ -18,14 +18,14 @@ _NAME_TAG: Final = b"\x0a"
 
 
 class Frame(NamedTuple):
-    """What a message's bytes say: the schema's id (None without a frame), and the message itself."""
+    """The contents of a message's bytes: the schema's id (None without a frame), and the message itself."""
 
     schema_id: int | None
     payload: MessagePayload
 
 
 def read_frame(framing: Framing, type: CodecType, value: bytes) -> Frame:
-    """Take the frame off a message; raise `bad message` if it has no such frame."""
+    """Remove the frame of a message; raise `bad message` if it has no such frame."""
     if framing == "none":
         return Frame(None, MessagePayload(value))
     size = 1 + _ID_BYTES[framing]
@@ -92,7 +92,7 @@ def _index_bytes(indexes: tuple[int, ...]) -> bytes:
 
 
 def _read_name(value: bytes, at: int) -> tuple[str, int]:
-    """Read Apicurio's message `Ref`, whose only field is the name of the message type, with its length before it."""
+    """Read Apicurio's message `Ref`, whose only field is the name of the message type, after its length."""
     length, at = _read_varint(value, at)
     end = at + length
     if end > len(value):

@@ -76,7 +76,7 @@ class MsgpackCodec(SchemalessCodec):
             raise too_deep() from None
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
-        """Return the JSON of a record after a delta: maps are merged key by key, all other values are replaced."""
+        """Return the JSON of a record after a delta: maps merge key by key, and all other values are replaced."""
         return merged_values(body, delta, _RESERVED)
 
 

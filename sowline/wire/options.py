@@ -46,7 +46,7 @@ FORMS = {
     "grouping": "grouping=[…]",
     "projection": "projection=[…]",
 }
-"""How each option is written."""
+"""The written form of each option."""
 
 RATE_MIN, RATE_MAX = 0.001, 1e9
 _RATE = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(KB|MB|X)?", re.ASCII)
@@ -99,20 +99,20 @@ class Options:
     pause: bool = False
     """Begin [paused](bookmarks.md#pausing)."""
     current: bool = False
-    """Where a topic has no history, answer a time with what is now."""
+    """Where a topic has no history, answer a time with the current records."""
     partial: bool = False
     """If a [shard](deploy.md#shards-and-gateways) is missing, answer a `sow` without it. `group_begin` then has
     `missing`, the partitions by topic, and a warning."""
     bookmark_not_found: str = "fail"
-    """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (default), begin now, at the
+    """The action [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (default), begin now, at the
     oldest position that is left, or with a new group marked `"reset": true`."""
     rate: ReplayRate | None = None
-    """Send at most so many messages or bytes a second, or replay so many times as fast as it happened:
+    """The maximum rate in messages or bytes per second, or a multiple of the original speed of a replay:
     [rate](bookmarks.md#rate)."""
     conflation: int | None = None
-    """Send the outcome of each interval: [conflation](#conflation)."""
+    """Send the result of each interval: [conflation](#conflation)."""
     conflation_key: tuple[Path, ...] = ()
-    """Of the records with equal values in these fields send only the last one in an interval."""
+    """Send only the last record of an interval among records with equal values in these fields."""
     format: Literal["json", "native"] = "json"
     """Send records as JSON (default), or in the [message type of their topic](#native-records)."""
     select: Select | None = None

@@ -110,7 +110,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     filter: str = ""
     """Only records that match this [filter](filters.md); empty: every record."""
     condition: str = ""
-    """Only what meets this [condition of documents](emodb.md#conditions), too; see
+    """Only documents that also meet this [condition](emodb.md#conditions); see
     [reading documents](emodb.md#reading-documents)."""
     options: str = ""
     """[Options](#options), with commas."""
@@ -120,7 +120,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     is ended or paused. A `heartbeat` with one asks for the [checksum of its
     view](bookmarks.md#checksum-of-a-view)."""
     query_id: str = ""
-    """The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort."""
+    """The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort."""
     batch_size: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": BATCH_SIZE_MAX})] = 1
     """Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message."""
     bookmark: str | tuple[str, ...] = ""
@@ -134,15 +134,14 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """How far behind the log the answer of a read or `timeline` may be, such as `500ms`: [fresh
     reads](#fresh-reads)."""
     ack_type: str = ""
-    """Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the
-    [acknowledgements](#acknowledgements) that are to be sent; failures always are."""
+    """The [acknowledgements](#acknowledgements) to send: any of `received`, `processed`, `completed`, `persisted`,
+    `stats`, with commas. Failures are always sent."""
     order_by: str = ""
     """The [order](#order) of the records of a group."""
     top_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-    key."""
+    """The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it."""
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+    """The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
     asks for a [page](#pages-and-groups)."""
     sow_keys: SowKeys = NO_KEYS
     """Only the records with these SOW keys: an array of strings, or one string, [with commas or as a JSON
@@ -153,41 +152,40 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None
     """The lifetime of a record that a command [writes](#writing), in seconds; 0: it never expires."""
     correlation_id: str = ""
-    """A text that goes with a command that [writes](#writing) to subscribers."""
+    """A text that subscribers get with the change that a command [writes](#writing)."""
     key: str = ""
-    """The key text of the document of a [`delta`](#deltas-of-documents) or of the record of a
-    [`timeline`](#timeline)."""
+    """The key text of a [`delta`](#deltas-of-documents)'s document or a [`timeline`](#timeline)'s record."""
     sow_key: str = ""
-    """The SOW key of the record that a command [writes](#keys-that-publishers-give), on a topic whose keys publishers
-    give. Reads take `sow_keys`."""
+    """The SOW key of the record that a command [writes](#keys-that-publishers-give), on a topic whose publishers
+    supply the keys. Reads take `sow_keys`."""
     tags: str | tuple[str, ...] = ()
     """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one string with
     commas."""
     change_id: str = ""
     """The writer's own [id](emodb.md#tags-and-change-ids) of a write to a document."""
     limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": TIMELINE_LIMIT_MAX})] = 100
-    """List at most so many writes in a [`timeline`](#timeline): 1 to 1,000; 100 if not given."""
+    """The maximum number of writes in a [`timeline`](#timeline), 1 to 1,000; 100 by default."""
     reversed: bool = True
-    """Whether the newest write of a [`timeline`](#timeline) comes first; `true` if not given."""
+    """Whether the newest write of a [`timeline`](#timeline) comes first; `true` by default."""
     token: str = ""
     """The token of a [`logon`](#logon)."""
     traceparent: str = ""
-    """The span of a [trace](traces.md) that a command that writes belongs to."""
+    """The span of a [trace](traces.md) that a writing command belongs to."""
     merges: bool = False
-    """Whether a gateway asks, which merges the answer with those of other query services."""
+    """Whether the request is from a gateway that merges the answer with those of other query services."""
     relays: bool = False
-    """Whether a gateway asks, which makes the messages of the client's subscription itself."""
+    """Whether the request is from a gateway that makes the messages of the client's subscription itself."""
     shares: bool = False
-    """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
+    """Whether the request is from a gateway that passes the subscription's messages on to several clients."""
     user: str = ""
     """The user, or the address, of the client that a gateway asks for: its live views count as those of this user."""
     sample_n: int = 0
-    """If not 0, a gateway asks for a deep page: each `sample_n`-th of the skipped records is a sample.
+    """If not 0, a gateway requests a deep page: each `sample_n`-th of the skipped records is a sample.
 
-    The service first sends what the samples are sorted by, then waits for `fetch`.
+    The service first sends the samples' sort values, then waits for `fetch`.
     """
     replaces: msgspec.Raw = msgspec.Raw(b"")
-    """The `sow` at a bookmark that finds what the client of a gateway holds. The answer is the difference from it."""
+    """The `sow` at a bookmark that finds the records that a gateway's client holds. The answer is the difference."""
 
 
 def _read_sow_keys(kind: type, given: Any) -> SowKeys:
@@ -259,7 +257,7 @@ def read_fields(text: bytes) -> RequestFields:
 
 
 def staleness_seconds(max_staleness: str) -> float:
-    """Return a `max_staleness` in seconds; raise `bad request` if it is no duration."""
+    """Return a `max_staleness` in seconds; raise `bad request` if it is not a duration."""
     try:
         return parse_duration_ms(max_staleness) / 1000
     except ValueError as error:

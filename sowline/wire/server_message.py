@@ -77,7 +77,7 @@ def escaped(sow_key: bytes) -> bytes:
 def sow_batch(
     query_id: str, topic: str, records: Iterable[bytes], ordering: Sequence[Sequence[Any]] | None = None
 ) -> bytes:
-    """Return a `sow` message of several records; with `ordering`, also what a gateway sorts them by."""
+    """Return a `sow` message of several records; with `ordering`, also the values that a gateway sorts them by."""
     fields: dict[str, Any] = {"command": "sow", "query_id": query_id, "topic": topic}
     if ordering is not None:
         fields["ordering"] = ordering

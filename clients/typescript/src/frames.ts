@@ -85,11 +85,11 @@ export interface SowRequest {
   topic: string;
   /** Only records that match this filter; empty: every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Only documents that also meet this condition; see reading documents. */
   condition?: string;
   /** Options, with commas. */
   options?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -103,19 +103,16 @@ export interface SowRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
    * asks for a page.
    */
   skip_n?: number | null;
@@ -137,11 +134,11 @@ export interface ExplainRequest {
   topic: string;
   /** Only records that match this filter; empty: every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Only documents that also meet this condition; see reading documents. */
   condition?: string;
   /** Options, with commas. */
   options?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -155,19 +152,16 @@ export interface ExplainRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
    * asks for a page.
    */
   skip_n?: number | null;
@@ -187,7 +181,7 @@ export interface TimelineRequest {
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -203,15 +197,15 @@ export interface TimelineRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
-  /** The key text of the document of a `delta` or of the record of a `timeline`. */
+  /** The key text of a `delta`'s document or a `timeline`'s record. */
   key: string;
-  /** List at most so many writes in a `timeline`: 1 to 1,000; 100 if not given. */
+  /** The maximum number of writes in a `timeline`, 1 to 1,000; 100 by default. */
   limit?: number;
-  /** Whether the newest write of a `timeline` comes first; `true` if not given. */
+  /** Whether the newest write of a `timeline` comes first; `true` by default. */
   reversed?: boolean;
 }
 
@@ -225,7 +219,7 @@ export interface SubscribeRequest {
   topic: string;
   /** Only records that match this filter; empty: every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Only documents that also meet this condition; see reading documents. */
   condition?: string;
   /** Options, with commas. */
   options?: string;
@@ -235,7 +229,7 @@ export interface SubscribeRequest {
    * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -251,19 +245,16 @@ export interface SubscribeRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
    * asks for a page.
    */
   skip_n?: number | null;
@@ -285,7 +276,7 @@ export interface SowAndSubscribeRequest {
   topic: string;
   /** Only records that match this filter; empty: every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Only documents that also meet this condition; see reading documents. */
   condition?: string;
   /** Options, with commas. */
   options?: string;
@@ -295,7 +286,7 @@ export interface SowAndSubscribeRequest {
    * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -311,19 +302,16 @@ export interface SowAndSubscribeRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
    * asks for a page.
    */
   skip_n?: number | null;
@@ -345,7 +333,7 @@ export interface DeltaSubscribeRequest {
   topic: string;
   /** Only records that match this filter; empty: every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Only documents that also meet this condition; see reading documents. */
   condition?: string;
   /** Options, with commas. */
   options?: string;
@@ -355,7 +343,7 @@ export interface DeltaSubscribeRequest {
    * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -371,19 +359,16 @@ export interface DeltaSubscribeRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
    * asks for a page.
    */
   skip_n?: number | null;
@@ -405,7 +390,7 @@ export interface SowAndDeltaSubscribeRequest {
   topic: string;
   /** Only records that match this filter; empty: every record. */
   filter?: string;
-  /** Only what meets this condition of documents, too; see reading documents. */
+  /** Only documents that also meet this condition; see reading documents. */
   condition?: string;
   /** Options, with commas. */
   options?: string;
@@ -415,7 +400,7 @@ export interface SowAndDeltaSubscribeRequest {
    * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /** Records in one `sow` message, 1 (default) to 10,000; writes in one `timeline` message. */
   batch_size?: number;
@@ -431,19 +416,16 @@ export interface SowAndDeltaSubscribeRequest {
   /** How far behind the log the answer of a read or `timeline` may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /**
-   * Only the first so many records of the group, 0 or more. Without an `order_by` these are the first by SOW
-   * key.
-   */
+  /** The maximum number of records in the group, 0 or more: the first by `order_by`, or by SOW key without it. */
   top_n?: number | null;
   /**
-   * Leave out so many records before the first `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
+   * The number of records to skip before the `top_n`, 0 or more; needs a `top_n`. In a `sow_and_subscribe` it
    * asks for a page.
    */
   skip_n?: number | null;
@@ -467,11 +449,11 @@ export interface UnsubscribeRequest {
    * them is ended or paused. A `heartbeat` with one asks for the checksum of its view.
    */
   sub_id?: string;
-  /** The query's name, by default the `command_id`; `unsubscribe` takes the one of a query to abort. */
+  /** The query's name, by default the `command_id`; `unsubscribe` takes the name of a query to abort. */
   query_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -489,8 +471,8 @@ export interface PauseRequest {
    */
   sub_id: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -508,8 +490,8 @@ export interface ResumeRequest {
    */
   sub_id: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -527,8 +509,8 @@ export interface HeartbeatRequest {
    */
   sub_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
 }
@@ -540,8 +522,8 @@ export interface LogonRequest {
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The token of a `logon`. */
@@ -557,18 +539,18 @@ export interface PublishRequest {
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: Record<string, unknown>;
   /** The lifetime of a record that a command writes, in seconds; 0: it never expires. */
   expiration?: number | null;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that subscribers get with the change that a command writes. */
   correlation_id?: string;
   /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * The SOW key of the record that a command writes, on a topic whose publishers supply the keys. Reads take
    * `sow_keys`.
    */
   sow_key?: string;
@@ -576,7 +558,7 @@ export interface PublishRequest {
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a writing command belongs to. */
   traceparent?: string;
 }
 
@@ -589,18 +571,18 @@ export interface DeltaPublishRequest {
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: Record<string, unknown>;
   /** The lifetime of a record that a command writes, in seconds; 0: it never expires. */
   expiration?: number | null;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that subscribers get with the change that a command writes. */
   correlation_id?: string;
   /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * The SOW key of the record that a command writes, on a topic whose publishers supply the keys. Reads take
    * `sow_keys`.
    */
   sow_key?: string;
@@ -608,7 +590,7 @@ export interface DeltaPublishRequest {
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a writing command belongs to. */
   traceparent?: string;
 }
 
@@ -621,18 +603,18 @@ export interface DeltaRequest {
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: string;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that subscribers get with the change that a command writes. */
   correlation_id?: string;
-  /** The key text of the document of a `delta` or of the record of a `timeline`. */
+  /** The key text of a `delta`'s document or a `timeline`'s record. */
   key?: string;
   /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * The SOW key of the record that a command writes, on a topic whose publishers supply the keys. Reads take
    * `sow_keys`.
    */
   sow_key?: string;
@@ -640,7 +622,7 @@ export interface DeltaRequest {
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a writing command belongs to. */
   traceparent?: string;
 }
 
@@ -655,8 +637,8 @@ export interface SowDeleteRequest {
   /** Only records that match this filter; empty: every record. */
   filter?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
   /**
@@ -667,10 +649,10 @@ export interface SowDeleteRequest {
   sow_keys?: string[] | string;
   /** The record that a command writes, or the text of a `delta`. */
   data?: Record<string, unknown>;
-  /** A text that goes with a command that writes to subscribers. */
+  /** A text that subscribers get with the change that a command writes. */
   correlation_id?: string;
   /**
-   * The SOW key of the record that a command writes, on a topic whose keys publishers give. Reads take
+   * The SOW key of the record that a command writes, on a topic whose publishers supply the keys. Reads take
    * `sow_keys`.
    */
   sow_key?: string;
@@ -678,7 +660,7 @@ export interface SowDeleteRequest {
   tags?: string | string[];
   /** The writer's own id of a write to a document. */
   change_id?: string;
-  /** The span of a trace that a command that writes belongs to. */
+  /** The span of a trace that a writing command belongs to. */
   traceparent?: string;
 }
 
@@ -689,8 +671,8 @@ export interface FlushRequest {
   /** Names the command in acknowledgements; default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
-   * Any of `received`, `processed`, `completed`, `persisted`, `stats`, with commas: the acknowledgements that
-   * are to be sent; failures always are.
+   * The acknowledgements to send: any of `received`, `processed`, `completed`, `persisted`, `stats`, with
+   * commas. Failures are always sent.
    */
   ack_type?: string;
 }

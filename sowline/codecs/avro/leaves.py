@@ -23,7 +23,7 @@ INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 NON_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-"""The doubles that JSON has no number for, by their text."""
+"""The doubles that JSON can't write as numbers, by their text."""
 
 _DAY_0: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date.max.toordinal()
@@ -38,7 +38,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def formatter(leaf: AvroType) -> Convert | None:
-    """Return the function from a base value to canonical JSON; None if they are the same.
+    """Return the function from a base value to canonical JSON; None if the two are the same.
 
     The base value of an enum is its symbol. The function raises SchemaMisfit if the base value has no such form.
     """
@@ -46,7 +46,7 @@ def formatter(leaf: AvroType) -> Convert | None:
 
 
 def parser(leaf: AvroType) -> Convert:
-    """Return the function from JSON to a base value. It raises SchemaMisfit if the JSON is not one of this type."""
+    """Return the function from JSON to a base value. It raises SchemaMisfit if the JSON is no such value."""
     return _pair(leaf)[1]
 
 
@@ -111,7 +111,7 @@ def double_json(value: float) -> Any:
 
 
 def float_json(value: float) -> Any:
-    """Return the canonical JSON of a 32-bit float: the double whose shortest text is that of the float."""
+    """Return the canonical JSON of a 32-bit float: the double whose shortest text is the float's."""
     if not isfinite(value):
         return _non_finite(value)
     return float(orjson.dumps(np.float32(value), option=orjson.OPT_SERIALIZE_NUMPY))

@@ -17,7 +17,7 @@ from sowline.codecs.avro.steps import Cell, Convert, Later, ValueConverter, arra
 from sowline.codecs.avro.types import AvroField, AvroType
 
 Missing = Literal["refuse", "leave", "fill"]
-"""What becomes of a missing field without a default: it is refused, left missing, or filled with its zero value."""
+"""How a missing field without a default is treated: refused, left missing, or filled with its zero value."""
 
 FIT_DEPTH: Final = 3
 _NO, _BARELY_FITS, _FITS, _IS_CANONICAL = range(4)

@@ -1,4 +1,4 @@
-"""Resolves a writer schema against a reader schema: plain values of the one become canonical JSON of the other.
+"""Resolves a writer schema against a reader schema: plain values of the writer become canonical JSON of the reader.
 
 The rules are those of Avro's specification. Where it leaves a choice: a reader's union takes the branch of the same
 kind and full name, else the first of the same name, else the first that the writer's type resolves to. Two different
@@ -43,13 +43,13 @@ def resolved(writer: AvroType, reader: AvroType, defaults: Defaults) -> Convert:
 def check_resolves(writer: AvroType, reader: AvroType, defaults: Defaults) -> None:
     """Raise SchemaMisfit with the reason `incompatible schema` unless each record of the writer can be read.
 
-    It must also be possible from canonical JSON: text stays text, bytes stay bytes, and logical types the same.
+    Canonical JSON must be convertible too: text stays text, bytes stay bytes, and logical types stay the same.
     """
     _Resolver(defaults, is_strict=True).run(writer, reader)
 
 
 class _Resolver:
-    """Compiles the converters of one pair of schemas; a strict one refuses what only some values would show."""
+    """Compiles the converters of one pair of schemas; if strict, refuses a pair that some values can't pass."""
 
     def __init__(self, defaults: Defaults, is_strict: bool) -> None:
         self._defaults = defaults
@@ -138,7 +138,7 @@ class _Resolver:
                 return self._part(writer, branch)
             except SchemaMisfit as misfit:
                 refusals.append(misfit)
-        # A record that has changed says more than that it is none of the branches.
+        # The difference within a changed record tells the user more than "none of the branches".
         raise next((misfit for misfit in refusals if misfit.steps), _incompatible(writer, reader))
 
     def _check_names(self, writer: AvroType, reader: AvroType) -> None:
@@ -297,7 +297,7 @@ class _Refusal:
 
 
 def _distance(writer: AvroType, branch: AvroType) -> int:
-    """Return how little two types have in common, so that a union's branches can be tried in that order."""
+    """Return how little two types have in common: the order in which a union's branches are tried."""
     if writer.kind != branch.kind:
         return 3
     return 0 if writer.name == branch.name else 1 if _have_one_name(writer, branch) else 2

@@ -18,7 +18,7 @@ PRECISION_MAX: Final = 1000
 """The number of digits of a decimal. Python converts a few thousand digits at most."""
 
 FIXED_BYTES_MAX: Final = 1 << 24
-"""The size of a fixed type. A missing field of it is filled with so many bytes."""
+"""The size of a fixed type. A missing field of this type is filled with this many bytes."""
 
 _NAMED: Final = ("record", "enum", "fixed")
 _UNITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
@@ -34,7 +34,7 @@ _LOGICAL: Final = {
 class AvroType:
     """One type of a schema. `kind` is Avro's word, `union`, or `reference`: a mention of a record by its name.
 
-    A reference is the only way in which types can form a circle, so functions recurse through all other types.
+    Only references can form a cycle, so functions can recurse through all other types.
     """
 
     kind: str

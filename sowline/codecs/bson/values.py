@@ -48,7 +48,7 @@ _UUID_SUBTYPE: Final = 4
 
 
 def value_json(value: Any) -> Any:
-    """Return the JSON of a value for which orjson has none. It may have such values in it."""
+    """Return the JSON of a value that orjson can't write. The result may contain more such values."""
     return _JSON[type(value)](value)
 
 
@@ -99,7 +99,7 @@ _JSON: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 def value_of(part: dict[str, Any]) -> Any:
-    """Return the value of a value object, in which others are values already; raise ValueError if it is none."""
+    """Return the value of a value object, whose inner value objects are values; raise ValueError if invalid."""
     if "$scope" in part:
         return _scoped_code(part["$code"], part["$scope"])
     ((name, value),) = part.items()

@@ -15,7 +15,7 @@ from sowline.model.body import why_not_json
 from sowline.model.nesting import check_nesting
 
 _ZEROS_MAX: Final = 400
-"""More than a finite double needs without an exponent."""
+"""A bound above the characters that a finite double needs without an exponent."""
 
 
 class _Digits(str):
@@ -40,7 +40,7 @@ def document_in(body: bytes) -> Document:
 
 
 class FixNormalizer:
-    """Checks fields, and brings them into their canonical form, apart from the order of a message."""
+    """Checks fields and brings them into canonical form, except for their order."""
 
     def __init__(self, options: FixOptions) -> None:
         self._options = options
@@ -67,7 +67,7 @@ class FixNormalizer:
         return {name: self._value(name, value, groups) for name, value in document.items()}
 
     def _is_canonical(self, document: Document, groups: GroupMembers) -> bool:
-        """Return whether a message has texts alone, none with a separator: most do, and need no other check."""
+        """Return whether a message has only texts without a separator: most do, and need no other check."""
         if not groups.keys().isdisjoint(document) or set(map(type, document.values())) != {str}:
             return False
         return self._options.separator not in "".join(document.values())

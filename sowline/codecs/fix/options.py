@@ -1,4 +1,4 @@
-"""The options of a topic of message type `fix` or `nvfix`, and what follows from them for its fields."""
+"""The options of a topic of message type `fix` or `nvfix`, and the rules for fields that follow from them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ class _FixOptionsText(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FixOptions:
-    """What a codec knows about its fields.
+    """A codec's knowledge of its fields.
 
     A field has a tag, as in messages, and a name, as in JSON. They differ only for `fix` with `names`.
     """
@@ -59,7 +59,7 @@ class FixOptions:
         self.data = self._checked_data(options.data)
         self.lengths = {data: length for length, data in self.data.items()}
         self.tables = self._tables_of(options.groups)
-        """The groups of each MsgType that has its own, and those of all others under ``."""
+        """The groups by MsgType, for each MsgType that has its own; the groups of all others are under ``."""
         self._known: set[str] = set()
 
     def name_of(self, tag: str) -> str:
@@ -73,7 +73,7 @@ class FixOptions:
         return tag
 
     def is_known(self, tags: Iterable[str]) -> bool:
-        """Return whether all of these were checked before."""
+        """Return whether all of these names were checked before."""
         return self._known.issuperset(tags)
 
     def check_tags(self, tags: tuple[str, ...] | list[str]) -> None:
@@ -100,7 +100,7 @@ class FixOptions:
 
     @cached_property
     def all_groups(self) -> dict[str, dict[str, frozenset[str]]]:
-        """The members of each group by its name, and by MsgType; those of other messages have the MsgType ``."""
+        """The members of each group by its name, and by MsgType; the MsgType `` stands for all other messages."""
         found: dict[str, dict[str, frozenset[str]]] = {}
         for message_type, table in self.tables.items():
             for name, members in table.items():
@@ -152,7 +152,7 @@ class FixOptions:
         return text
 
     def _tables_of(self, given: dict[str, list[int | str]]) -> dict[str, GroupMembers]:
-        """Return the groups of each MsgType that has its own, and those of the others under ``."""
+        """Return the groups by MsgType, for each MsgType that has its own; the groups of all others are under ``."""
         stated = {self._group_key(key): members for key, members in given.items()}
         overridden = {count for _, count in stated}
         merged: dict[tuple[str, str], list[int | str]] = {}

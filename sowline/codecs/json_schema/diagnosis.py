@@ -35,7 +35,7 @@ _ASSERTIONS: Final = frozenset(
         "dependentRequired",
     }
 )
-"""Keywords that look at one value and contain no schemas."""
+"""Keywords that test one value and contain no schemas."""
 
 _ANNOTATIONS: Final = frozenset(
     {
@@ -54,7 +54,7 @@ _ANNOTATIONS: Final = frozenset(
 
 
 class Diagnosis:
-    """Finds what is wrong with bodies that a schema refuses."""
+    """Finds the error in bodies that a schema refuses."""
 
     def __init__(self, schema: CompiledSchema) -> None:
         self._schema = schema
@@ -80,7 +80,7 @@ class Diagnosis:
     def _wrong_below(
         self, pointer: str, schema: dict[str, Any], value: Any
     ) -> tuple[str, dict[str, Any], Any, tuple[Step, ...]] | None:
-        """Return the first schema within a schema, and the value it is for, that do not fit; None if all do."""
+        """Return the first subschema that its value doesn't fit, with the value; None if all values fit."""
         if _is_wrong_here(schema, value, self._schema.document):
             return None
         for below, inner, steps in _applied(schema, value):
@@ -91,7 +91,7 @@ class Diagnosis:
         return None
 
     def _fits(self, pointer: str, value: Any) -> bool:
-        """Return whether a value is valid under a part of the schema, or that part can't be asked alone."""
+        """Return whether a value is valid under a part of the schema, or whether that part can't be tested alone."""
         if pointer not in self._parts:
             part = same_draft({"$ref": f"{self._schema.where}#{pointer}"}, self._schema.document)
             try:
@@ -102,7 +102,7 @@ class Diagnosis:
 
 
 def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[str, Any, tuple[Step, ...]]]:
-    """Yield the parts that a value has to fit: a pointer, from the root if it begins with `#`; and the value."""
+    """Yield the parts that a value must fit, as a pointer (from the root if it begins with `#`) and the value."""
     reference = schema.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         yield reference, value, ()
@@ -134,11 +134,11 @@ def _is_wrong_here(schema: dict[str, Any], value: Any, document: dict[str, Any])
 
 
 def _wrong_here(schema: dict[str, Any], value: Any, document: dict[str, Any]) -> tuple[str, bool]:
-    """Return what is wrong with a value, apart from what it contains, and whether that is a missing field."""
+    """Return the error in a value, apart from the values in it, and whether it is a missing field."""
     missing = _missing(schema, value)
     if missing:
         return f"it has no {shown(missing)}, which is required", True
-    if not is_deeper(value, SCHEMA_DEPTH_MAX):  # of such a value, the validator makes no error
+    if not is_deeper(value, SCHEMA_DEPTH_MAX):  # the validator reports no error for such a value
         try:
             _own(schema, document).validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -153,7 +153,7 @@ def _missing(schema: dict[str, Any], value: Any) -> str:
 
 
 def _own(schema: dict[str, Any], document: dict[str, Any]) -> jsonschema_rs.Validator:
-    """Return a validator of what a schema says about a value itself, and not about what it contains."""
+    """Return a validator of a schema's keywords for the value itself, without those for the values in it."""
     own = {keyword: schema[keyword] for keyword in schema if keyword in _ASSERTIONS}
     if schema.get("additionalProperties") is False:
         own["additionalProperties"] = False

@@ -1,4 +1,4 @@
-"""The fields of a delta: those that its paths name, with their exact text."""
+"""The fields that the paths of a delta name, with their exact text."""
 
 from functools import lru_cache
 

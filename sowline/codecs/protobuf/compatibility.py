@@ -14,7 +14,7 @@ from sowline.codecs.protobuf.fields import enum_of, is_map, message_of, oneof_of
 from sowline.codecs.protobuf.scalars import INTEGER_RANGES
 
 PATH_CHARS_MAX: Final = 500
-"""What is kept of the path to a field, from its end."""
+"""The number of characters kept from the end of a path to a field."""
 
 _INTEGER: Final = "an integer"
 _WIRE_FORMS: Final = {
@@ -49,7 +49,7 @@ _COMPATIBLE: Final = {
 _LENGTH_PREFIXED: Final = ("string", "bytes", "a message")
 
 _Difference = Callable[[FieldDescriptor, FieldDescriptor], str]
-"""Returns what is wrong with a field of the old type and the one with its number; empty if nothing is."""
+"""Returns the conflict between an old field and the new field with its number; empty if there is none."""
 
 
 def check_same_wire(writer: Descriptor, reader: Descriptor) -> None:

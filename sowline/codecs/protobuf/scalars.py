@@ -32,11 +32,11 @@ INTEGER_RANGES: Final = {
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 FLOAT_LIMIT: Final = 3.4028235677973366e38
-"""What rounds to infinity as a 32-bit float: half a step above the largest one."""
+"""The least double that rounds to infinity as a 32-bit float: half a step above the largest one."""
 
 
 class UnfitValueError(Exception):
-    """A JSON value is not what its field holds: what was expected, what came, and the path within the field."""
+    """A JSON value doesn't fit its field: what was expected, what came, and the path within the field."""
 
     def __init__(self, expected: str, got: Any, below: str = "") -> None:
         super().__init__(expected)

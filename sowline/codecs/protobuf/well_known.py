@@ -18,15 +18,15 @@ from sowline.codecs.protobuf.scalars import (
 )
 
 Pending = list[tuple[Callable[..., int], Any, Any]]
-"""What is still to be converted: a function, the message to read, and the object or array to fill.
+"""A pending conversion: a function, the message to read, and the object or array to fill.
 
-The function returns how many members or elements that are.
+The function returns the number of members or elements.
 """
 
 Reading = Callable[[Any, Pending], Any]
 
 Unwritten = list[tuple[Callable[..., None], Any, Any, str]]
-"""What is still to be converted: a function, the message to fill, the JSON, and its path."""
+"""A pending conversion: a function, the message to fill, the JSON, and its path."""
 
 Writing = Callable[[Any, Any, str, Unwritten], None]
 
@@ -55,7 +55,7 @@ def well_known_writer(message: Descriptor) -> Writing:
 
 
 def _check_no_unknown(value: Any) -> None:
-    # Their JSON form has no member for them.
+    # The JSON form has no member for unknown fields: they would be lost.
     if len(UnknownFieldSet(value)):
         raise UnfitValueError("a well-known type without unknown fields", "some")
 

@@ -1,4 +1,4 @@
-"""What a topic of XML messages sets in `message_format`: the prefixes of namespaces, and the elements that repeat."""
+"""The `message_format` of a topic of XML messages: the prefixes of namespaces, and the elements that repeat."""
 
 import re
 from typing import Final
@@ -23,7 +23,7 @@ IS_LIST: Final = ""
 """The name that marks an element of `Lists` as one that is always an array."""
 
 Lists = dict[str, "Lists"]
-"""The elements below one that paths of `lists` go through, by name."""
+"""The elements below an element that paths of `lists` go through, by name."""
 
 
 class XmlOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

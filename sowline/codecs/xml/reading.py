@@ -13,15 +13,15 @@ from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX, check_nesting
 
 _ENCODINGS: Final = frozenset({"utf-8", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "us-ascii"})
-"""Those that Expat decodes itself. It would leave others to Python's codecs, which change with its version."""
+"""The encodings that Expat decodes itself. Others go to Python's codecs, which change with Python's version."""
 
 _SEPARATOR: Final = " "
-"""What Expat puts between the URI and the name of a node in a namespace. No name has one."""
+"""The character that Expat puts between a node's namespace URI and its name. No name contains it."""
 
 _BLANKS: Final = " \t\r\n"
 _SPACE: Final = "@xml:space"
 _PIECE_LEVELS: Final = 50
-"""An element at each so many levels becomes text at once: msgspec needs some of Python's stack for each level."""
+"""At every multiple of this depth, an element becomes text at once: msgspec uses Python's stack for each level."""
 
 _NO_LISTS: Final[Lists] = {}
 
@@ -66,7 +66,7 @@ class XmlReader:
 
 
 class MemberNames:
-    """Turns names of Expat, which have the URI of their namespace, into those of members."""
+    """Turns Expat's names, which contain the URI of their namespace, into names of members."""
 
     def __init__(self, options: XmlOptions) -> None:
         prefixes = {uri: f"{prefix}:" for prefix, uri in options.namespaces.items() if prefix}
@@ -106,9 +106,9 @@ def _prefix(prefixes: dict[str, str], uri: str, local: str) -> str:
 
 
 class _OpenElement:
-    """An element that is being read: what Expat has reported of it so far.
+    """An element that is being read: the nodes that Expat has reported so far.
 
-    `nodes` are the names and the values of its child nodes by turns: pairs would take several times the memory.
+    `nodes` alternates the names and values of its child nodes: pairs would take several times the memory.
     """
 
     __slots__ = ("attributes", "keeps_blanks", "lists", "nodes")
@@ -150,7 +150,7 @@ def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], lis
 
 
 def _collected(names: list[str], values: list[Any]) -> dict[str, Any]:
-    """Return the members of nodes: those of one name as an array, and the order unless the members show it."""
+    """Return the members of nodes: nodes of one name as an array; with `#content` unless they show the order."""
     members: dict[str, Any] = {}
     before, shows_order = "", True
     for name, value in zip(names, values, strict=True):
@@ -180,7 +180,7 @@ class _OpenDocument:
         self._above: list[_OpenElement] = []
 
     def start(self, name: str, attributes: list[str]) -> None:
-        """Open an element; `attributes` are names and values by turns."""
+        """Open an element; `attributes` alternates names and values."""
         above = self._now
         self._above.append(above)
         if len(self._above) >= NESTING_MAX:

@@ -198,8 +198,8 @@ def _ratio(numerator: int, denominator: int) -> float:
 def _root_of_ratio(numerator: int, denominator: int) -> float:
     """Return the double nearest to the square root.
 
-    The integer root has more bits than a double; setting its last one where something is left over makes the
-    final rounding go as it would for the true root.
+    The integer root has more bits than a double. Its last bit is set if there is a remainder, so that the final
+    rounding is that of the true root.
     """
     bits = numerator.bit_length() - denominator.bit_length()
     shift = max(0, ROOT_BITS - bits // 2)
