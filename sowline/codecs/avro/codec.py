@@ -82,6 +82,8 @@ class AvroCodec:
         """
         document = json_object(body)
         with _errors("bad message"):
+            # Zero values only fill the bytes: the paths leave them out again when the delta is read
+            # (test_a_delta_comes_back_by_its_paths).
             filled = run(self._with_zeros.run, document)
             return self._encoder.bytes_of(filled), paths_of(self._root, document)
 
@@ -165,6 +167,7 @@ def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:
 def _json_of(document: _Json) -> bytes:
     body = write_body(document)
     try:
+        # Defaults may add levels below the deepest ones of the record.
         check_nesting(body)
     except SowlineError as error:
         raise bad_message(error.message) from None

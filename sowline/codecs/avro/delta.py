@@ -32,6 +32,8 @@ class _DeltaTypes:
 
     def _mentioned(self, record: AvroType) -> AvroType:
         if record not in self._known:
+            # Known before its fields are made: a record may contain itself
+            # (test_a_delta_schema_of_a_record_that_contains_itself).
             self._known[record] = _empty(record)
             self._queue.append(record)
         return self._known[record]
@@ -68,6 +70,7 @@ def fields_at(root: AvroType, paths: Sequence[str]) -> FieldTree:
 def _check_path(root: AvroType, path: Path) -> None:
     candidates = [root]
     for step in path.steps:
+        # A path through a union is valid if any branch has it.
         candidates = [inner for part in candidates for inner in _inner(part, step)]
     if not candidates:
         raise SowlineError(
@@ -129,6 +132,8 @@ def _is_descended(types: list[AvroType], value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     branches = [branch.itself for part in types for branch in part.branches or (part,)]
+    # An empty map is a value. The path of an empty record would set the whole record, filled with defaults
+    # (test_a_delta_of_an_empty_object_changes_nothing).
     if not value:
         return not any(
             branch.kind == "map" or (branch.kind == "record" and not branch.fields) for branch in branches

@@ -83,6 +83,8 @@ class _Resolver:
             if self._is_strict or not path:
                 misfit.steps.extend(reversed(path))
                 raise
+            # By Avro's rules, this matters only once a message has such a value
+            # (test_a_value_may_be_what_can_not_be_read).
             return _Refusal(misfit)
 
     # one pair of types
@@ -154,6 +156,8 @@ class _Resolver:
             if writer.size != reader.size:
                 raise SchemaMisfit(f"{reader.size} bytes", f"{writer.size} bytes", "incompatible schema")
         self._check_logical(writer, reader)
+        # JSON of earlier bytes is base64: taken for text, it would be another value
+        # (test_text_and_bytes_are_promoted_when_read).
         if self._is_strict and writer.kind != reader.kind and reader.kind in _TEXTS:
             raise _incompatible(writer, reader)
         return _composed(
@@ -175,6 +179,8 @@ class _Resolver:
             raise _unknown_symbol(reader, unknown[0])
 
         def convert(number: Any, later: Later) -> str:
+            # fastavro reads symbols as plain integers, so it accepts any number
+            # (test_bytes_that_are_no_value_are_refused).
             if not 0 <= number < len(symbols):
                 raise SchemaMisfit(f"the number of a symbol, from 0 to {len(symbols) - 1}", str(number))
             symbol: str | None = symbols[number]
@@ -291,6 +297,7 @@ class _Refusal:
         self._misfit = misfit
 
     def __call__(self, value: Any, later: Later) -> Any:
+        # A new error for each value: those that pass it on add their steps to it.
         misfit = SchemaMisfit(self._misfit.expected, self._misfit.got, self._misfit.reason)
         misfit.steps.extend(self._misfit.steps)
         raise misfit

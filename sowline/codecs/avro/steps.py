@@ -50,6 +50,7 @@ def run(convert: Convert, value: Any) -> Any:
             container[key] = convert_part(part, later)
         except SchemaMisfit as misfit:
             misfit.steps.append(key)
+            # Searched only after an error: a path for each pending value would cost memory in every record.
             misfit.steps.extend(_path_to(container, done))
             raise
     return done

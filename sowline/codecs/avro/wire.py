@@ -266,6 +266,8 @@ class _Check:
             block.remaining = self._count()
             if not block.remaining:
                 return
+            # Items without bytes: their count is paid at once, because a block may claim 2^62 of them
+            # (test_hostile_bytes_are_refused).
             if block.has_free_items:
                 self._spend(block.remaining)
                 block.remaining = 1
@@ -277,6 +279,7 @@ class _Check:
 
     def _count(self) -> int:
         count = self._long()
+        # A negative count is followed by the size of the block in bytes (test_blocks_with_sizes_are_read).
         if count < 0:
             self._long()
         return abs(count)

@@ -70,6 +70,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
         raise
     # bson raises InvalidBSON for most invalid documents, and for the rest whatever its first wrong step raises.
     except Exception as error:
+        # bson has no error of another type for a document that nests too deep (test_the_depth_is_limited).
         if "recursion" in str(error):
             raise too_deep() from None
         raise bad_message(

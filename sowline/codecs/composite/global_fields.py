@@ -56,6 +56,8 @@ class CompositeGlobalCodec(SchemalessCodec):
             found = raw_fields(part.read(data)) if data else {}
             _check_new(part, found, fields)
             fields |= found
+            # Canonical: the first part with bytes is the rest. So a field that enrichment adds has a part
+            # (test_fields_that_are_added_are_those_of_the_rest).
             names.append((list(found) if _REST in names else _REST) if data else None)
         fields[PARTS_FIELD] = Raw(_write(names))
         body = raw_object(fields)
@@ -124,6 +126,7 @@ class CompositeGlobalCodec(SchemalessCodec):
 
 def _check_new(part: MessagePart, found: dict[str, Raw], fields: dict[str, Raw]) -> None:
     for name in found:
+        # One of two equal names would be lost (test_fields_in_common_are_refused).
         if name in fields or name == PARTS_FIELD:
             what = "is reserved" if name == PARTS_FIELD else "an earlier part also has"
             raise bad_message(

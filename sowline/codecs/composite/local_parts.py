@@ -71,6 +71,7 @@ class CompositeLocalCodec(SchemalessCodec):
         properties: dict[str, Any] = {}
         definitions: dict[str, Any] = {}
         for name, part in self._parts.items():
+            # Two parts may define the same name (test_the_definitions_of_parts_have_names_of_their_own).
             described = renamed(part.codec.described(), name)
             described.pop("$schema", None)
             definitions |= {f"{name}.{key}": value for key, value in described.pop("$defs", {}).items()}
@@ -87,6 +88,7 @@ class CompositeLocalCodec(SchemalessCodec):
         found = zip(self._parts.items(), split(payload.data, len(self._parts)), strict=True)
         texts = (b'"%s":%s' % (name.encode(), read(part, data)) for (name, part), data in found if data)
         body = b"{%s}" % b",".join(texts)
+        # A part is one level further down than a message of its type (test_the_depth_is_limited).
         check_nesting(body)
         return body
 

@@ -134,6 +134,7 @@ def parts_of(reader: Schema) -> list[MessagePart]:
             f'expected a message_format like {{"parts": [{{"type": "json"}}]}}: {error}'
         ) from None
     return [
+        # Sorted, because codecs are cached by the text of their options.
         MessagePart(number, part.type, orjson.dumps(part.format, option=orjson.OPT_SORT_KEYS).decode())
         for number, part in enumerate(options.parts)
     ]
@@ -158,6 +159,7 @@ def split(data: bytes, count: int) -> list[bytes]:
     for number in range(count):
         start = at + _LENGTH.size
         length = _LENGTH.unpack_from(data, at)[0] if start <= len(data) else None
+        # The length is compared before anything is read: it may claim 4 GB (test_hostile_bytes_are_refused).
         if length is None or length > len(data) - start:
             raise bad_message(
                 f"expected {count} parts, each after its length in 4 bytes, got a message of {len(data)} bytes with"
