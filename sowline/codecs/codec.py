@@ -117,6 +117,7 @@ def codec_of(reader: Schema) -> Codec:
     Raise `bad schema` if it is not a valid schema of a record, and `bad configuration` if the library that reads its
     message type is not installed.
     """
+    # Imported when a topic needs it: most libraries of message types are optional.
     module, name = _MODULES[reader.type]
     try:
         codec_class = getattr(import_module(module), name)

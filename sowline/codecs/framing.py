@@ -99,6 +99,7 @@ def _read_name(value: bytes, at: int) -> tuple[str, int]:
         raise bad_message(f"expected the name of a Protobuf message of {length} bytes, got {len(value) - at}")
     if length == 0:
         return "", end
+    # The name must end within its Ref: what follows is the message.
     name_length, name_at = _read_varint(value[:end], at + 1)
     if value[at : at + 1] != _NAME_TAG or name_at + name_length != end:
         raise bad_message(
@@ -132,6 +133,7 @@ def _read_varint(value: bytes, at: int) -> tuple[int, int]:
     for shift, byte in enumerate(value[at : at + _VARINT_BYTES_MAX]):
         number |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:
+            # Five bytes hold 35 bits.
             if number >> 32:
                 break
             return number, at + shift + 1

@@ -60,6 +60,7 @@ class SchemalessCodec(ABC):
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record; raise `bad message` if it can't be written as a message."""
+        # Written first: a record that is no message must be refused now, and not when a consumer wants it as one.
         return self.read(MessagePayload(self.write(body)), self.reader)
 
     def upgraded(self, body: bytes) -> bytes:

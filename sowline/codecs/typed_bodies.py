@@ -45,6 +45,7 @@ class TypedBodies:
     def _schema_id(self, value: bytes) -> int | None:
         try:
             return read_frame(self._framing, self._type, value).schema_id
+        # `read` refuses the message later, with the reason.
         except SowlineError:
             return None
 
@@ -63,6 +64,7 @@ class TypedBodies:
         schema_id, payload = read_frame(self._framing, self._type, value)
         try:
             body = read(payload, self._writer(schema_id, reader))
+        # Not the message's fault: as an ordinary error, it would make the message a dead letter.
         except CompilerAway:
             raise
         except SowlineError as error:

@@ -97,6 +97,7 @@ def replace_value_objects(
                     found.append((container, key, part))
             elif type(part) is list:
                 pending.append(part)
+    # Outer objects were found first: backwards, the inner ones are replaced before the outer ones need their values.
     for container, key, part in reversed(found):
         try:
             container[key] = value_of(part)
@@ -109,6 +110,8 @@ def merged_values(body: bytes, delta: bytes, reserved: Reserved) -> bytes:
 
     Everything else is as in `sowline.model.merge`.
     """
+    # A flat delta replaces every member anyway, and without `$` there are no value objects: the plain merge is
+    # faster.
     if delta.count(b"{") == 1 or (b"$" not in delta and b"$" not in body):
         return merge(body, delta)
     record = orjson.loads(body)
@@ -148,6 +151,7 @@ def bytes_of(text: Any) -> bytes:
     """Return the bytes of base64; raise ValueError."""
     if type(text) is str:
         try:
+            # Without the strict mode, characters that are not base64 are skipped.
             return a2b_base64(text, strict_mode=True)
         except ValueError:
             pass

@@ -87,6 +87,7 @@ class FixCodec(NvfixCodec):
         names = list(map(options.names.get, tags, tags)) if options.names else tags
         groups = self._groups(names, values)
         document = document_of(names, values, groups)
+        # Sorting the fields takes longer than this look, and most messages are in order already.
         if not self._session.is_arranged(document):
             document = arranged(document, groups, self._session.ranks)
         return _json(document)
@@ -101,6 +102,7 @@ class FixCodec(NvfixCodec):
         named = self._normalizer.named(document_in(body))
         name = self._options.message_type_name
         message_type = named.get(name)
+        # The MsgType decides which groups there are, so it becomes canonical before the other fields.
         is_one = not isinstance(message_type, list)
         groups = self._options.groups(self._normalizer.single(name, message_type) if is_one else None)
         document = self._normalizer.values(named, groups)

@@ -81,6 +81,7 @@ class _Dictionary:
                 f"expected at most {_LEVELS_MAX} levels of components in a data dictionary, got more"
             )
         for part in element:
+            # Components may contain each other, even in a circle: hence the limit above.
             if part.tag != "component":
                 yield part
                 continue
@@ -104,6 +105,8 @@ class _Dictionary:
         stated = field.get("lenField")
         if stated is not None:
             return int(stated) if stated.isdecimal() else self.numbers.get(stated)
+        # Dictionaries differ: some state the length of a data field, others show it by its name or its position
+        # (test_a_dictionary_has_names_groups_and_data).
         for suffix in _LENGTH_SUFFIXES:
             if name + suffix in self.numbers:
                 return self.numbers[name + suffix]
@@ -148,6 +151,8 @@ class _GroupUses:
             union: _Members = {}
             for members in by_type.values():
                 union.update(members)
+            # A field that follows the group in some message would be read as part of its last entry
+            # (test_the_members_of_a_group_depend_on_the_message_type).
             common = [tag for tag in union if tag not in self._after[count_tag]]
             found[str(count_tag)] = common
             for message_type, members in sorted(by_type.items()):

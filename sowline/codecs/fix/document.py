@@ -78,6 +78,7 @@ class _GroupParser:
         entry: Document = {}
         while self._at < len(self._names):
             name = self._names[self._at]
+            # A field that the entry has already begins the next entry, or follows the group.
             if name not in members or name in entry:
                 break
             entry[name] = self._value(name)
@@ -152,6 +153,7 @@ def _takes(group: str, document: Document, groups: GroupMembers, name: str) -> b
         return False
     entries = document[group]
     if not entries:
+        # After a count of 0, a member would be read as the first field of an entry.
         return name in groups[group]
     first, last = next(iter(entries[-1])), next(reversed(entries[-1]))
     if _takes(last, entries[-1], groups, name):
@@ -171,6 +173,7 @@ def arranged_entries(count_name: str, entries: list[Document], groups: GroupMemb
                 f"expected {excerpt(delimiter)} in each entry of the group {count_name}, like the first entry, got"
                 " none"
             )
+        # The next entry would be read as part of a group within this one (test_entries_that_could_not_be_separated).
         if found and _takes(next(reversed(found[-1])), found[-1], groups, delimiter):
             raise _inseparable(count_name, delimiter)
         found.append(_arranged_entry(count_name, entry, delimiter, groups))

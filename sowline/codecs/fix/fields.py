@@ -30,12 +30,15 @@ def split(data: bytes, options: FixOptions) -> Fields:
     except UnicodeDecodeError:
         return _scanned(data, options)
     separator = options.separator
+    # `_scanned` stops at the limit, before the fields take memory (test_hostile_messages_are_refused_within_bounds).
     if text.count(separator) > FIELDS_MAX:
         return _scanned(data, options)
     parts = text.removesuffix(separator).split(separator)
     split_parts = [part.partition("=") for part in parts]
     tags = [part[0] for part in split_parts]
     equals = [part[1] for part in split_parts]
+    # Data may contain the separator, so its length must be read before it is split
+    # (test_data_fields_may_contain_the_separator).
     if not options.data.keys().isdisjoint(tags):
         return _scanned(data, options)
     if "" in equals:
@@ -50,6 +53,7 @@ def _scanned(data: bytes, options: FixOptions) -> Fields:
     tags: list[str] = []
     values: list[FieldValue] = []
     at = 0
+    # At least once: an empty message is refused like a field without `=`.
     while at < len(data) or not tags:
         if len(tags) == FIELDS_MAX:
             raise bad_message(f"expected at most {FIELDS_MAX} fields, got more")
@@ -91,6 +95,7 @@ def _data_field(
             f"expected the data field {tag} after its length {length_tag},"
             f" got {excerpt(data[end + 1 : start]) if end < len(data) else 'the end'}"
         )
+    # The length may claim any number of bytes (test_data_of_another_length_is_refused).
     size = count_of(length_tag, length.decode(errors="replace"))
     after = start + size
     if size > len(data) - start or data[after : after + 1] not in (b"", options.separator.encode()):
@@ -105,6 +110,7 @@ def count_of(tag: str, text: Any) -> int:
     """Return the number in a count or length; raise `bad message`."""
     if (
         not isinstance(text, str)
+        # Python also reads digits of other scripts.
         or not text.isascii()
         or not text.isdecimal()
         or len(text) > _NUMBER_DIGITS_MAX

@@ -53,6 +53,7 @@ class FixNormalizer:
         if not options.tags and options.is_known(document):
             return document
         found = {options.name_of(options.tag_of(name)): value for name, value in document.items()}
+        # One of the two values would be lost (test_json_with_names_that_no_message_has).
         if len(found) < len(document):
             raise bad_message("expected each field once, got one by its name and by its tag")
         return found
@@ -104,6 +105,7 @@ class FixNormalizer:
         if is_bytes(value):
             data = bytes_of(value)
             value = value_of(data)
+            # A value with a separator would be read as several fields.
             is_split = self._options.separator.encode() in data
         else:
             value = _text(name, value)
@@ -119,6 +121,7 @@ def _text(name: str, value: Any) -> str:
         return value
     if value is None:
         return ""
+    # Before integers: in Python, true is one.
     if isinstance(value, bool):
         return "Y" if value else "N"
     if isinstance(value, int):
@@ -137,6 +140,7 @@ def _plain(digits: _Digits) -> str:
     if "e" not in digits and "E" not in digits:
         return str(digits)
     number = Decimal(digits)
+    # `1e999999999` would become a gigabyte of zeros.
     if not -_ZEROS_MAX <= number.adjusted() <= _ZEROS_MAX:
         raise bad_message(f"expected a number that a double has, got {excerpt(digits)}")
     return format(number, "f")

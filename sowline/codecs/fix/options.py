@@ -82,6 +82,7 @@ class FixOptions:
             return
         for tag in tags:
             self._check_tag(tag)
+        # Both bounds limit memory: messages may have any number of names, of any length.
         if len(self._known) + len(tags) <= _KNOWN_MAX:
             self._known.update(tag for tag in tags if len(tag) <= _KNOWN_CHARS_MAX)
 
@@ -116,6 +117,8 @@ class FixOptions:
         if names and not self.is_fix:
             raise bad_schema("expected no names for nvfix: its messages have them")
         for tag, name in names.items():
+            # A name of digits could not be told from a tag: JSON may have either
+            # (test_json_has_the_names_of_a_dictionary).
             if _TAG.fullmatch(tag) is None or not name or name.isdecimal():
                 raise bad_schema(f"expected a name for each tag, got {excerpt(name)} for {excerpt(tag)}")
         if len(set(names.values())) < len(names):
@@ -162,10 +165,12 @@ class FixOptions:
                 merged[message_type, count] = members
         merged.update(stated)
         tables: dict[str, GroupMembers] = {"": {}}
+        # Sorted, the groups of all messages come first: the table of a MsgType begins as a copy of theirs.
         for (message_type, count), members in sorted(merged.items()):
             table = tables.setdefault(message_type, dict(tables[""]))
             name = self.name_of(count)
             table.pop(name, None)
+            # Without members, the count is an ordinary field (test_groups_may_be_named).
             if members:
                 table[name] = frozenset(self.name_of(self._option_tag(member)) for member in members)
         for table in tables.values():
@@ -191,6 +196,7 @@ def _checked_separator(separator: str) -> str:
 
 def _check_levels(table: GroupMembers) -> None:
     """Raise `bad schema` if groups contain themselves, or nest too deep."""
+    # Messages are read and written by recursion through their groups.
     level = set(table)
     for _ in range(LEVELS_MAX):
         level = {inner for outer in level for inner in table[outer] if inner in table}

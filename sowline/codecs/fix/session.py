@@ -106,6 +106,7 @@ class FixSession:
 def _is_number(text: object, number: int) -> bool:
     return (
         isinstance(text, str)
+        # A hostile length is not parsed: int() refuses very many digits with another error.
         and len(text) <= _LENGTH_DIGITS_MAX
         and text.isascii()
         and text.isdecimal()

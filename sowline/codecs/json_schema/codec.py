@@ -81,6 +81,8 @@ class JsonSchemaCodec:
 
     def _check(self, body: bytes, missing: str = "bad message") -> None:
         document, levels = json_object(body), self._schema.depth_max
+        # Validation recurses: a deeper body could overflow the stack (test_deep_bodies_under_long_chains). Few bodies
+        # have that many brackets, so the count is almost always enough.
         if body.count(b"{") + body.count(b"[") > levels and is_deeper(document, levels):
             raise bad_message(f"expected at most {levels} levels of objects and arrays, got more")
         if not self._schema.validator.is_valid(document):

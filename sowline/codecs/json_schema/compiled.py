@@ -73,6 +73,8 @@ class CompiledSchema:
             part,
             registry=self._registry,
             base_uri=where,
+            # The mask replaces the value in errors, which may be large. The regular expressions are those
+            # that need linear time (test_patterns_are_linear), and nothing is fetched (test_nothing_is_fetched).
             mask="it",
             validate_formats=False,
             pattern_options=jsonschema_rs.RegexOptions(),
@@ -111,6 +113,7 @@ def _registry(
     where = where or f"{_BASE}reader"
     resources = {where: document}
     for name, text in texts.items():
+        # A `$ref` may contain the name as it is, or resolved against `$id` (test_references_by_id).
         resources[name] = resources[urljoin(where, name)] = text
     draft = getattr(
         jsonschema_rs, jsonschema_rs.validator_cls_for(document).__name__.removesuffix("Validator")

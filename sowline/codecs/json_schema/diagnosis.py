@@ -69,6 +69,7 @@ class Diagnosis:
         value: Any = document
         path: tuple[Step, ...] = ()
         pointer, schema = "", self._schema.counted(self._schema.document)
+        # Bounded, because references may lead back to the same value.
         for _ in range(_WHY_STEPS_MAX):
             found = self._wrong_below(pointer, schema, value)
             if found is None:
@@ -96,6 +97,8 @@ class Diagnosis:
             part = same_draft({"$ref": f"{self._schema.where}#{pointer}"}, self._schema.document)
             try:
                 self._parts[pointer] = self._schema.compiled(part)
+            # A `$ref` inside a schema with its own `$id` leads elsewhere from here: the message stops above it
+            # (test_schemas_with_names_within).
             except (ValueError, jsonschema_rs.ReferencingError):
                 return True
         return self._parts[pointer].is_valid(value)
@@ -110,6 +113,7 @@ def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[str, Any, tup
         yield f"/allOf/{number}", value, ()
     if isinstance(value, dict):
         yield from _applied_to_fields(schema, value)
+    # With `prefixItems` or `patternProperties`, several schemas may apply to a value: the message stops above it.
     if isinstance(value, list) and isinstance(schema.get("items"), dict) and "prefixItems" not in schema:
         for number, inner in enumerate(value):
             yield "/items", inner, (number,)

@@ -166,6 +166,7 @@ class ProtobufCodec:
         return message
 
     def _serialized(self, message: Any) -> bytes:
+        # Maps have no order: otherwise, equal records could have different bytes.
         data = serialized(message, deterministic=True)
         # The message may be nested deeper than a parser reads. Only the parser knows its limits: JSON values and
         # unknown fields count too.
@@ -173,6 +174,7 @@ class ProtobufCodec:
         return data
 
     def _canonical(self, writer: ProtobufWriter, body: bytes) -> bytes:
+        # What is read from the bytes is canonical, such as a double that was rounded to a float.
         message = self._parsed_bytes(self._serialized(self._built(writer, _loaded(body))))
         missing = self._missing(message)
         if missing:

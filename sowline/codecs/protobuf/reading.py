@@ -160,6 +160,7 @@ class ProtobufReader:
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
         """Fill an object that replaces another one when it is merged: absent fields are null."""
+        # Naming every field makes the absent ones null, which removes them from the record when it is merged.
         tree: FieldTree = {field.name: None for field in self._fields}
         tree[UNKNOWN] = None
         return self._fill_named(tree, message, members, pending)
@@ -207,6 +208,8 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
         # A stack of what remains, instead of recursion.
         while pending:
             fill_next, source, target = pending.pop()
+            # Counted while objects are filled: two bytes of an empty message become all its defaults
+            # (test_the_number_of_fields_is_limited).
             left -= fill_next(source, target, pending)
             if left < 0:
                 raise bad_message(
@@ -216,6 +219,7 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
         raise bad_message(
             f"expected {error.expected} in {error.below or 'a google.protobuf.Value'}, got {error.got}"
         ) from error
+    # The library decodes the texts of maps only when they are read (test_proto2_texts_are_utf_8).
     except UnicodeDecodeError as error:
         raise bad_message("expected UTF-8 in the texts of maps, got other bytes") from error
     return members
@@ -285,6 +289,7 @@ def _map_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
     if read is None or message_of(value_field) is None:
 
         def read_map(values: Any, pending: Pending) -> Members:
+            # Maps have no order on the wire, but equal records have equal JSON.
             entries = sorted((key_text(key), one) for key, one in values.items())
             return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
 

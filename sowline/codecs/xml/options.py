@@ -72,6 +72,7 @@ def _check_namespaces(namespaces: dict[str, str]) -> None:
             )
         if not _URI.fullmatch(uri) or uri in _RESERVED:
             raise bad_schema(f"expected the URI of a namespace for the prefix {prefix!r}, got {uri!r}")
+        # With two prefixes for one namespace, an element would have two names.
         if prefix and prefixes.setdefault(uri, prefix) != prefix:
             raise bad_schema(f"expected one prefix for {uri!r}, got {prefixes[uri]!r} and {prefix!r}")
 

@@ -43,6 +43,7 @@ class XmlReader:
     def read(self, data: bytes) -> bytes:
         """Return the canonical JSON of a message; raise `bad message` or `too deep`."""
         document = _OpenDocument(self._names, self._lists)
+        # A new parser for each message: a parser keeps all names that it has seen (test_names_are_forgotten).
         parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -143,6 +144,7 @@ class _OpenElement:
 
 def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], list[Any]]:
     """Return the nodes without texts, if all of those are blank: they indent the other nodes."""
+    # Only the blanks of XML: other blanks of Unicode are content.
     if any(name == TEXT and value.strip(_BLANKS) for name, value in zip(names, values, strict=True)):
         return names, values
     kept = [value for name, value in zip(names, values, strict=True) if name != TEXT]
@@ -183,6 +185,7 @@ class _OpenDocument:
         """Open an element; `attributes` alternates names and values."""
         above = self._now
         self._above.append(above)
+        # Raised inside the parser, which then reads no further (test_depth_ends_the_reading).
         if len(self._above) >= NESTING_MAX:
             raise SowlineError(
                 "too deep",
@@ -232,6 +235,7 @@ def _check_declaration(_version: str, encoding: str | None, _standalone: int) ->
         )
 
 
+# Only a document type can declare entities, which could expand without bound (test_laughs_are_not_expanded).
 def _refuse_doctype(name: str, *_ids: object) -> None:
     raise bad_message(
         f"expected a message without a document type, got <!DOCTYPE {excerpt(name)}: leave it out"

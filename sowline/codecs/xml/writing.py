@@ -14,6 +14,8 @@ from sowline.codecs.xml.options import XML_PREFIX
 from sowline.errors import SowlineError
 
 _INVALID: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff"
+# A parser changes line ends in texts and blanks in attributes, unless they are written as references
+# (test_characters_that_markup_uses_are_written_as_references).
 _IN_TEXT: Final = re.compile(f"[&<>\r{_INVALID}]")
 _IN_ATTRIBUTE: Final = re.compile(f'[&<"\t\n\r{_INVALID}]')
 _NOT_XML: Final = re.compile(f"[{_INVALID}]")
@@ -75,6 +77,7 @@ class _WrittenNames:
     def __init__(self, namespaces: dict[str, str]) -> None:
         self._namespaces = namespaces
         self._checked: set[str] = set()
+        # Elements without a prefix are in the default namespace, so it is always declared.
         self._used: set[str] = {""} & namespaces.keys()
 
     def check(self, name: str) -> None:
@@ -225,6 +228,7 @@ def _is_name(name: str) -> bool:
     """Whether this is a name without a prefix. Expat decides which letters a name may have."""
     if _ASCII_NAME.fullmatch(name):
         return True
+    # Expat is not asked about names with markup: they would be read as more than a name.
     if name.isascii() or _IN_NO_NAME.search(name):
         return False
     try:
