@@ -126,6 +126,7 @@ class _Read(_PipelineModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, given: Any) -> Any:
+        # Validators run for given fields only: a missing schema is checked like an empty one.
         return {"schema": "", **given} if isinstance(given, dict) else given
 
     @field_validator("header")
@@ -138,6 +139,7 @@ class _Read(_PipelineModel):
     @field_validator("ddl")
     @classmethod
     def _needed(cls, ddl: str, others: ValidationInfo) -> str:
+        # A format that is invalid has its own error, and needs no second one.
         format = others.data.get("format", "parquet")
         if not ddl.strip() and format not in ("parquet", *TYPED):
             raise ValueError(f"expected the columns of {format} as DDL, got nothing")
@@ -289,6 +291,7 @@ class Pipeline(_PipelineModel):
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     sources: dict[Identifier, Source] = Field(min_length=1)
     tables: dict[Identifier, LookupTable] = {}
+    # Also validated if missing: several sources need a transform.
     transforms: tuple[TransformStep, ...] = Field(default=(), validate_default=True)
     checks: tuple[Check, ...] = ()
     key: tuple[Column, ...] = Field(min_length=1, max_length=KEY_COLUMNS_MAX)
@@ -317,6 +320,7 @@ class Pipeline(_PipelineModel):
     @field_validator("sources", "tables")
     @classmethod
     def _distinct_names(cls, named: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
+        # Spark finds its views whatever the case of their names.
         seen = [name.lower() for name in others.data.get("sources", {})]
         for name in named:
             if name.lower() in seen:

@@ -121,6 +121,7 @@ class Frames:
         options = table.options
         if table.format == "csv" or (table.format == "json" and not table.is_multi_line):
             return all_of(self._files(name, table, options, once=True))
+        # By default, Spark reads null for what it can't read, and the join would silently find nothing.
         reader = self._spark.read.format(table.format).options(**{"mode": "FAILFAST", **options})
         return (reader.schema(table.ddl) if table.ddl else reader).load(table.directory)
 
@@ -166,6 +167,7 @@ class Frames:
                 )
             schema_of(reader)
         except SowlineError as error:
+            # `_refuse` has raised it: it names its line already.
             if isinstance(error, YamlFileError):
                 raise
             self._refuse(location, error.message)
@@ -223,6 +225,7 @@ class Frames:
         for name, text in {**texts, "command": pipeline.command_expression}.items():
             if text is not None:
                 with self._at(name):
+                    # Spark analyzes each text alone, so that an error names its line.
                     rows.select(F.expr(text))
         names = self._partial_columns(rows)
         checked = self._checked(without_unchanged(rows, names))
@@ -267,8 +270,10 @@ class Frames:
         """Add the message of the first check that a row fails, or null. A key without a value also fails."""
         messages = [F.lit(None).cast("string")]
         for at, check in enumerate(self._pipeline.checks):
+            # A condition that is NULL is not met.
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
+                # As above: an error of this text names its line.
                 rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
         for name in self._pipeline.key:

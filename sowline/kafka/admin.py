@@ -87,6 +87,8 @@ class Cluster:
         found = self._describe(wanted)
         in_log = len(found[definition.log].partitions)
         for name in (definition.changes, definition.kafka.schema_log):
+            # Each is checked: a process that grew one of them may have been killed before the other
+            # (test_schemas_get_partitions_although_the_changes_have_them).
             if name in wanted and len(found[name].partitions) < in_log:
                 log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
                 self._grow(name, in_log)
@@ -282,6 +284,7 @@ class Cluster:
     def offsets_at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
         """Return the offset of the first record at or after a time (ms) in each partition, or else its end."""
         found = self._offsets(topic, partitions, OffsetSpec.for_timestamp(time_ms))
+        # Kafka answers with a negative offset if there is no such record (test_no_record_of_that_time_or_later).
         without = [partition for partition, offset in found.items() if offset < 0]
         return found | (self.ends(topic, without) if without else {})
 
@@ -342,6 +345,7 @@ class Cluster:
                 }
             except KafkaException as error:
                 if error.args[0].code() in LOOK_AGAIN:
+                    # Makes the client look again: it knows an old leader, or not all partitions.
                     self._admin.list_topics(topic, ADMIN_SECONDS)
                 raise
 
@@ -398,6 +402,7 @@ def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
 def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
     log = {
+        # The broker's time, whatever the clocks of producers say.
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(definition.kafka.log_bytes_max),
     }
@@ -423,6 +428,7 @@ def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, 
         definition.kafka.dead: (1, dead | _FOREVER),
     }
     if definition.reader is not None:
+        # Not compacted: the first entry of a key counts, and compaction keeps the last.
         schemas = {"cleanup.policy": "delete", "max.message.bytes": str(SCHEMA_ENTRY_BYTES_MAX)}
         wanted[definition.kafka.schema_log] = (definition.partitions, schemas | _FOREVER)
     return wanted

@@ -44,6 +44,7 @@ def logged(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def silent(config: KafkaConfig) -> dict[str, Any]:
     """Return the options of a client that logs nothing, because it is not polled and so can't pass log lines on."""
+    # With `debug`, the client logs at all levels, whatever its `log_level` is.
     return {name: value for name, value in config.items() if name != "debug"} | {"log_level": "0"}
 
 
@@ -55,10 +56,12 @@ def exact_producer(
         {
             "enable.idempotence": True,
             "enable.gapless.guarantee": True,
+            # Never gives up: a message that timed out would be a gap.
             "message.timeout.ms": 0,
             "acks": "all",
             "linger.ms": linger_ms,
             "compression.type": "lz4",
+            # The partitioner of Java's producers: every producer must send a key to the same partition.
             "partitioner": "murmur2_random",
             "message.max.bytes": message_bytes_max,
             "queue.buffering.max.messages": 1_000_000,
@@ -85,6 +88,7 @@ def plain_options(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) 
         "group.id": "sowline",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        # An offset that is gone is an error: continuing elsewhere would silently skip records.
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "fetch.queue.backoff.ms": 10,

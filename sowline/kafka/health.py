@@ -55,6 +55,8 @@ class KafkaHealth:
             self._stop.wait(ASK_SECONDS)
 
     def _on_error(self, error: KafkaError) -> None:
+        # This error only says that all attempts have failed. The earlier ones have the reason
+        # (test_the_reason_is_the_clients_own).
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._why = error.str()
 

@@ -61,6 +61,7 @@ def read_newest(
         found.begin = found.end
         step = STEP_OFFSETS
         while len(found.messages) < limit and found.begin > first:
+            # Late, the search ends with what it has. Without anything, `_read` raises TimeoutError.
             if found.end - found.begin >= SEARCHED_MAX or (found.oldest_time and time.monotonic() > deadline):
                 break
             start = max(first, found.begin - step)

@@ -154,6 +154,7 @@ class Registry:
     def _register(self, subject: str, request: dict[str, Any]) -> int:
         answer = self._send("POST", f"/subjects/{_quoted(subject)}/versions", request)
         if (
+            # Other refusals pass, or are not of a registry but of a proxy (test_register_away).
             400 <= answer.status < 500
             and answer.status not in (408, 429)
             and isinstance(answer.document, dict)
@@ -270,6 +271,7 @@ class _References:
             if key not in self._seen:
                 self._seen.add(key)
                 self._fetch(*key, depth + 1)
+            # It was begun, but its text comes after its own references: it refers to itself.
             elif key[0] not in self._texts:
                 raise self._refused("no references in a circle", "one")
 
@@ -315,6 +317,7 @@ def _bounded(response: httpx2.Response, until: float) -> Iterator[bytes]:
         length += len(part)
         if length > ANSWER_BYTES_MAX:
             reason = f"expected at most {ANSWER_BYTES_MAX} bytes from the registry, got more"
+            # A large schema is definite. A large page of something else is not.
             if response.status_code == 200 and "json" in response.headers.get("Content-Type", ""):
                 raise SowlineError("bad schema", reason)
             raise RegistryAway(reason)

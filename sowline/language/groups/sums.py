@@ -82,6 +82,7 @@ class Sums(_Totals):
         self._count = 0
         self._doubles = 0
         """The number of values that make the sum a double: all but integers and booleans."""
+        # Apart: scaled like doubles, integers would have a thousand more bits.
         self._integers = self._scaled = 0
         self._nans = self._positive_infinities = self._negative_infinities = 0
 
@@ -107,6 +108,7 @@ class Sums(_Totals):
             significand, shift = _binary(number)
             self._scaled += (significand << shift) * times
         elif isnan(number):
+            # Counted, because a sum without them is a number again (test_no_number_makes_nan_while_it_is_there).
             self._nans += times
         elif number > 0:
             self._positive_infinities += times
