@@ -53,8 +53,7 @@ LOOK_AGAIN_SECONDS = 0.1
 COMPACTION_LAG_MS_MIN = 10 * 60_000
 
 TOMBSTONE_MS_MIN = 24 * 60 * 60_000
-"""Minimum time, in ms, for which Kafka keeps the tombstones of changes. A reader that takes longer to load may keep
-deleted records."""
+"""The minimum time, in ms, for which Kafka keeps tombstones of changes: a slower load may keep deleted records."""
 
 _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -383,10 +382,7 @@ def wait_for_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -
 
 
 def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
-    """Ask until Kafka answers; return whether it did before `stop` was set.
-
-    Raises any permanent error of Kafka.
-    """
+    """Ask until Kafka answers; return whether it did before `stop` was set. Raise permanent errors."""
     while not stop.is_set():
         try:
             ask()

@@ -64,6 +64,7 @@ def sow_records(
 ) -> list[bytes]:
     """Return many records of `sow` messages, each made from a SOW key, its `partition@position` and its body."""
     form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
+    # One look at all keys costs less than one at each.
     if not b"".join(keys).isalnum():
         keys = [escaped(key) for key in keys]
     return [form % record for record in zip(keys, locations, bodies, strict=True)]

@@ -98,6 +98,7 @@ class Groups:
         if left is not None and entered is not None and left.key == entered.key:
             return [self._replace(sow_key, left, entered, order)]
         if entered is not None:
+            # Before the record leaves its group: a refusal has no effect.
             self._check_room(left, entered)
         changes = [] if left is None else [self._take_out(sow_key, left)]
         if entered is not None:
@@ -120,6 +121,7 @@ class Groups:
         previous = self._body(group)
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
             old, new = left.arguments[argument], entered.arguments[argument]
+            # In Python, 1, 1.0 and True are equal, but a sum of doubles is a double.
             if old.__class__ is not new.__class__ or old != new:
                 state.remove(old)
                 state.add(new)
