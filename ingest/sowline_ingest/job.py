@@ -39,6 +39,7 @@ class Job:
         self._settings = read_settings()
         self.definition = self._checked_definition()
         """The topic in `topics.yaml`; None if there is no such file, or it does not define the topic."""
+        # Last: a session takes seconds, and a mistake in the file should be reported at once.
         self.spark = spark_session(self.pipeline.name)
 
     @property

@@ -62,6 +62,7 @@ def syntax_problems(
 ) -> list[Problem]:
     """Return the errors that Spark's parser finds in the SQL of a pipeline, or the reason why it can't run."""
     statements = list(pipeline.statements())
+    # Before the parser gets any text: for some it would take too long, or never end.
     if beyond := _found(_beyond(statement, declaration) for statement in statements):
         return beyond
     parser = spark_jvm(conf).org.apache.spark.sql.execution.SparkSqlParser()

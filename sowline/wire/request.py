@@ -56,7 +56,7 @@ class QueryRequest(OfTopic, frozen=True):
     bookmark: Bookmark = ""
     up_to: str = ""
     bookmark_range: BookmarkRange = BookmarkRange()
-    """What `bookmark` and `up_to` say."""
+    """The range from `bookmark` to `up_to`."""
     at_least: PositionsByLog = {}
     """The positions that the state must have reached."""
     staleness_seconds_max: float | None = None

@@ -61,9 +61,9 @@ class AvroCodec:
         """Return the canonical JSON of the fields that a delta changes.
 
         With `fields`, the message is a whole record, and the delta consists of the fields at these paths. Raise
-        `bad header` for a path that the reader schema doesn't have. Without `fields`, the writer
-        schema is a delta schema: it may lack fields of the reader, in records at any depth. A field whose value is
-        null is then absent from the delta.
+        `bad header` for a path that the reader schema doesn't have. Without `fields`, the writer schema is a delta
+        schema: it may lack fields of the reader, in records at any depth. A field whose value is null is then absent
+        from the delta.
         """
         if fields is None:
             return _json_of(self._delta_reader(writer)(payload.data))

@@ -70,7 +70,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
         raise
     # bson raises InvalidBSON for most invalid documents, and for the rest whatever its first wrong step raises.
     except Exception as error:
-        # bson has no error of another type for a document that nests too deep (test_the_depth_is_limited).
+        # bson wraps the RecursionError in an InvalidBSON: only the text tells them apart (test_the_depth_is_limited).
         if "recursion" in str(error):
             raise too_deep() from None
         raise bad_message(
@@ -79,7 +79,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _json_of(document: dict[str, Any]) -> bytes:
-    # Code is a subclass of str, so the fast path below would take it for a text.
+    # Code is a subclass of str: without the option, orjson would write it as a text.
     return json_bytes(document, value_json, orjson.OPT_PASSTHROUGH_SUBCLASS)
 
 

@@ -60,6 +60,7 @@ def is_field_number(text: str) -> bool:
 def _write_field(message: Any, number: int, value: Any) -> None:
     try:
         data = write_bytes(value)
+        # Parsed first: `_by_number` reads only bytes that the library accepts.
         merge_from_bytes(message, data)
         if set(_by_number(data)) != {number}:
             raise UnfitValueError("one field", value)
