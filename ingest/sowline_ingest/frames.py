@@ -273,7 +273,7 @@ class Frames:
             # A condition that is NULL is not met.
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
-                # As above: an error of this text names its line.
+                # Analyzed alone, so that an error names the line of this text.
                 rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
         for name in self._pipeline.key:
