@@ -53,7 +53,7 @@ def validate(
     url: str,
     connection: ConnectionOptions,
 ) -> None:
-    """Check the FILE of a pipeline: its fields, its variables, its SQL; with a running system, also what it would do.
+    """Check the FILE of a pipeline: fields, variables and SQL; with a running system, also the result of a sample.
 
     A running system is a `sowline up` on this machine, or one that --kafka, --url or their variables name. Then the
     topic, its key, the Kafka topics and the columns are checked, and a sample of the rows is shown. Nothing is

@@ -1,4 +1,4 @@
-"""What became of the rows of a finished run: waits until queries see them, and counts those that were refused.
+"""The fate of a finished run's rows: waits until queries see them, and counts the rows that were refused.
 
 A row that Spark refused is counted by the run itself. The materializer may refuse more, such as a record that is too
 large. Its dead letters carry the publisher of the row, which names the pipeline.
@@ -39,7 +39,7 @@ class DeadLetterCount:
             return broker.ends(log.dead, broker.partitions(log.dead))
 
     def by_reason(self) -> dict[str, int]:
-        """Return how many there are by now, by reason."""
+        """Return the number of dead letters so far, by reason."""
         log, ends = self._job.log, self._ends()
         assert log.dead is not None, "a declared pipeline has a topic of dead letters"
         options = kafka_options(log.kafka, log.dead, log.options, offsets_json(log.dead, self._starts))
@@ -56,8 +56,8 @@ def wait_until_applied(
 ) -> None:
     """Wait until queries of a service see everything that the log had at the time `written`.
 
-    The time is one of `time.monotonic`. Raise `invalid topic` if the service does not have the topic, and what its
-    client raises. Return early if `stop` is set. Log every few seconds how far behind the queries are.
+    The time is one of `time.monotonic`. Raise `invalid topic` if the service doesn't have the topic, and any error
+    of its client. Return early if `stop` is set. Log every few seconds how far behind the queries are.
     """
     reported = time.monotonic()
     with Client(**connection) as client:

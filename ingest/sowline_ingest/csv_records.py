@@ -1,8 +1,9 @@
 """Where the records of a CSV file end: a quoted value may hold line breaks.
 
-Regular expressions find it, because Spark runs them on the executors without Python. Java and Python read them
-alike. They are for text in which each byte is one character (ISO 8859-1), so that no byte is lost. All repetitions
-are possessive: Java runs those as loops, and others as recursions that end in a stack overflow with a long value.
+Regular expressions find the ends, because Spark runs them on the executors without Python. Java and Python read them
+the same way. They are for text in which each byte is one character (ISO 8859-1), so that no byte is lost. All
+repetitions are possessive: Java runs those as loops, and others as recursions that end in a stack overflow with a
+long value.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import NamedTuple
 UTF_8 = "UTF-8"
 ISO_8859_1 = "ISO-8859-1"
 ENCODINGS = {"utf-8": UTF_8, "utf8": UTF_8, "iso-8859-1": ISO_8859_1, "latin1": ISO_8859_1}
-"""The encodings of files of text, by the names that they go by in lower case."""
+"""The encodings of text files, by their names in lower case."""
 
 LINE_END = r"\r?\n"
 _CR, _LF = r"\r", r"\n"
@@ -19,7 +20,7 @@ _END = r"(?![\s\S])"
 _ANY = r"[\s\S]"
 _MORE = rf"(?={_ANY})"
 _ESCAPES = {r"\t": "\t", r"\\": "\\", r"\"": '"', r"\'": "'"}
-"""What Spark understands by these texts in `sep`."""
+"""The character that each of these texts stands for in Spark's `sep`."""
 
 
 class CsvRecords(NamedTuple):
@@ -37,7 +38,7 @@ class CsvRecords(NamedTuple):
 
 
 def encoding_of(options: Mapping[str, str]) -> str:
-    """Return the encoding of files of text; raise ValueError if it is none of those that can be read."""
+    """Return the encoding of text files; raise ValueError if it can't be read."""
     given = _option(options, "encoding", "charset") or UTF_8
     if (found := ENCODINGS.get(given.lower())) is None:
         raise ValueError(
@@ -47,13 +48,13 @@ def encoding_of(options: Mapping[str, str]) -> str:
 
 
 def separator_of(options: Mapping[str, str]) -> str:
-    """Return the text between the values of a CSV file."""
+    """Return the separator of values in a CSV file."""
     given = _option(options, "sep", "delimiter") or ","
     return _ESCAPES.get(given, given)
 
 
 def csv_records(options: Mapping[str, str]) -> CsvRecords | None:
-    """Return how the records of a CSV file are found; None if its values have no quotes: each line is one then."""
+    """Return how to find the records of a CSV file; None if values have no quotes: then each line is a record."""
     given = _option(options, "quote")
     quote, escape = ('"', '"') if given is None else (given, '"')
     escape = _option(options, "escape") or escape
@@ -65,7 +66,7 @@ def csv_records(options: Mapping[str, str]) -> CsvRecords | None:
     opening = f"{lead}{quote}"
 
     def quoted(*others: str) -> str:
-        """Return what is between quotes, without other texts."""
+        """Return an expression for a text in quotes that contains none of these texts."""
         if escape == quote:
             return f"(?:{_but(quote, *others)}++|{quote}{quote})*+"
         return f"(?:{_but(quote, escape, *others)}++|{escape}{_ANY})*+"
@@ -95,6 +96,6 @@ def _bytes_of(text: str, encoding: str) -> str:
 
 
 def _option(options: Mapping[str, str], *names: str) -> str | None:
-    """Return an option by its names; Spark knows them whatever their case."""
+    """Return an option by any of its names; Spark ignores their case."""
     wanted = [name.lower() for name in names]
     return next((value for name, value in options.items() if name.lower() in wanted), None)

@@ -1,7 +1,7 @@
-"""Debezium's change events: which rows they make, and which of their values are not there.
+"""Debezium's change events: the rows that they make, and the values that they lack.
 
-A database does not send large values that an update leaves alone. Debezium puts a placeholder in their place, in a
-form that the type permits: such a value is *unchanged*.
+A database doesn't send large values that an update leaves alone. Debezium replaces each with a placeholder, in a form
+that the type permits: such a value is *unchanged*.
 """
 
 import base64
@@ -52,13 +52,13 @@ class Placeholder:
         self._numbers = [byte - 256 if byte > 127 else byte for byte in data]
         self._text = text
         encoded = {base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()}
-        # An array of UUIDs has the one that Java makes of the bytes.
+        # In an array of UUIDs, the placeholder is the UUID that Java makes of the bytes.
         of_java = str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
         self._texts = [text, *sorted(encoded), data.hex(), data.hex().upper()]
         self._texts += [of_java, json.dumps({text: text}, separators=(",", ":"))]
 
     def is_in(self, value: Column, type: DataType) -> Column | None:
-        """Return whether a value is the placeholder; null of null, and None if no value of the type can be."""
+        """Return whether a value is the placeholder, null for null; None if no value of the type can be one."""
         match type:
             case StringType():
                 return value.isin(self._texts)
@@ -79,7 +79,7 @@ class Placeholder:
 
 
 class DebeziumRows(NamedTuple):
-    """How events are read: the columns of the table, the placeholder, and the columns of the key."""
+    """How to read events: the columns of the table, the placeholder, and the columns of the key."""
 
     fields: StructType
     placeholder: str
@@ -97,14 +97,14 @@ def with_rows(events: DataFrame, rows: DebeziumRows) -> DataFrame:
     placeholder = Placeholder(rows.placeholder)
     old, new = _row(before, None, placeholder, rows, "d"), _row(after, before, placeholder, rows, None)
     key = [name for name in rows.key if name in rows.fields.names]
-    # An unchanged key is in `before` only.
+    # An unchanged key is only in `before`.
     moved = [old[name].isNotNull() & ~old[name].eqNullSafe(new[name]) for name in key]
     has_moved = F.array_contains(F.array(*moved), True) if moved else F.lit(False)
     updated = F.when((F.col("update.op") == "u") & has_moved, F.array(old, new)).otherwise(F.array(new))
     # If an update changes the primary key, Debezium sends its row with the operation of an insert.
     is_new = F.col("update.op").isin("c", "r") | ((F.col("update.op") == "u") & has_moved)
     problem = F.when(is_new & (F.size(new[_NAMES]) > 0), _WHOLE)
-    # A row that is none stays one row, to be refused.
+    # An event without a valid row stays one row, so that it is refused.
     none = F.array(F.lit(None).cast(_type(rows.fields)))
     found = (
         F.when(problem.isNotNull(), none)
@@ -144,7 +144,7 @@ def _type(fields: StructType) -> StructType:
 
 
 def source_with_unchanged(source: Column) -> Column:
-    """Return `_source` with the names of the columns that an update does not have."""
+    """Return `_source` with the names of the columns that an update lacks."""
     names = F.col(f"row.{_NAMES}")
     return source.withField(SourceField.UNCHANGED, F.when(F.size(names) > 0, names))
 
@@ -154,19 +154,19 @@ def _unchanged() -> Column:
 
 
 def is_partial() -> Column:
-    """Whether a row lacks columns, so that it is a part of a record."""
+    """Whether a row lacks columns, and so is only a part of a record."""
     return F.size(_unchanged()) > 0
 
 
 def without_unchanged(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return rows in which the columns that an update does not have are null, whatever steps made of the nulls."""
+    """Return rows in which the columns that an update lacks are null again, whatever the steps made of the nulls."""
     for name in names:
         rows = rows.withColumn(name, F.when(~F.array_contains(_unchanged(), name), F.col(f"`{name}`")))
     return rows
 
 
 def partial_command(command: Column) -> Column:
-    """Return the command of a row: a part of a record must not replace it."""
+    """Return the command of a row: a part of a record must not replace the record."""
     given = F.coalesce(command, F.lit(PUBLISH))
     return F.when(is_partial() & (given == PUBLISH), DELTA_PUBLISH).otherwise(given)
 
@@ -183,7 +183,7 @@ def nulls_of(names: Sequence[str]) -> Column:
 
 
 def merging(fields: Sequence[StructField]) -> Column:
-    """Return a sentence about the first map of a part of a record, or null: a delta can't remove what a map lacks."""
+    """Return a sentence about the first map of a part of a record, or null: a delta can't remove a map's keys."""
     sentences = [
         F.when(
             is_partial() & F.col(f"`{field.name}`").isNotNull(),

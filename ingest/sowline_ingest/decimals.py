@@ -1,4 +1,4 @@
-"""Numbers that do not fit a DECIMAL: Spark rounds them when it reads text, and does not say so."""
+"""Numbers that don't fit a DECIMAL: Spark silently rounds them when it reads text."""
 
 from collections.abc import Callable
 from typing import Final
@@ -15,7 +15,7 @@ OfDecimal = Callable[[DecimalType], DecimalType]
 
 
 def exact(fields: StructType, parse: Callable[[StructType], Column]) -> Column:
-    """Return a struct of these fields, read by `parse`; null if a DECIMAL in it would be another number.
+    """Return a struct of these fields, read by `parse`; null if a DECIMAL in it would be rounded.
 
     The numbers are read with more decimals first. A DECIMAL of 38 digits has no room for more: it is rounded.
     """
@@ -40,7 +40,7 @@ def _wider(type: DecimalType) -> DecimalType:
 
 
 def _nullable(type: DataType, of_decimal: OfDecimal) -> DataType:
-    """Return a type with other decimals, in which everything may be null, as it may in what Spark reads."""
+    """Return a type with other decimals, in which everything may be null, as in the types that Spark reads."""
     match type:
         case DecimalType():
             return of_decimal(type)

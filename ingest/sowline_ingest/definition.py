@@ -85,7 +85,7 @@ def _name(name: str) -> str:
 
 def _column(name: str) -> str:
     if name.lower() == SOURCE:
-        raise ValueError(f"expected another column than {SOURCE}, by which rows are known again")
+        raise ValueError(f"expected a column other than {SOURCE}, by which rows are known again")
     return name
 
 
@@ -120,12 +120,13 @@ class _Read(_PipelineModel):
 
     format: Literal["json", "csv", "parquet", "debezium", CodecType]
     header: bool = False
-    ddl: str = Field(alias="schema", description="needed for all formats without a schema of their own")
+    ddl: str = Field(alias="schema", description="required for each format without its own schema")
     options: Options = {}
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, given: Any) -> Any:
+        # Validators run for given fields only: a missing schema is checked like an empty one.
         return {"schema": "", **given} if isinstance(given, dict) else given
 
     @field_validator("header")
@@ -138,6 +139,7 @@ class _Read(_PipelineModel):
     @field_validator("ddl")
     @classmethod
     def _needed(cls, ddl: str, others: ValidationInfo) -> str:
+        # A format that is invalid has its own error, and needs no second one.
         format = others.data.get("format", "parquet")
         if not ddl.strip() and format not in ("parquet", *TYPED):
             raise ValueError(f"expected the columns of {format} as DDL, got nothing")
@@ -169,12 +171,12 @@ class LookupTable(_Read):
 
 
 class Source(_Read):
-    """Where rows come from: a Kafka topic, or the files that appear in a directory."""
+    """The source of rows: a Kafka topic, or the files that appear in a directory."""
 
     kafka: KafkaName = ""
     directory: str = ""
     message_format: MessageFormat | None = Field(
-        default=None, description="the options of a format without schemas, as a topic has them"
+        default=None, description="the options of a format without schemas, as in a topic's message_format"
     )
     reader_schema: KnownSchema | None = Field(
         default=None, description="the schema by which messages are read, for formats that have one"
@@ -188,7 +190,7 @@ class Source(_Read):
     unavailable_value_placeholder: str = Field(
         default=PLACEHOLDER,
         min_length=1,
-        description="of debezium: what stands for a value that an update left alone; hex: begins its bytes",
+        description="for debezium: the placeholder of a value that an update left alone; hex: begins its bytes",
     )
 
     @model_validator(mode="after")
@@ -241,17 +243,17 @@ class Source(_Read):
 
     @property
     def format_options(self) -> Schema | None:
-        """The options of a format without schemas, as its codec reads them; None for other formats."""
+        """The options of a format without schemas, in the form that its codec reads; None for other formats."""
         return (self.message_format or NO_OPTIONS).schema_of(self.format) if is_format(self.format) else None
 
     @property
     def needs_registry(self) -> bool:
-        """Whether schemas come from a registry: those that messages name, or the reader schema."""
+        """Whether a schema comes from a registry: the schemas that messages name, or the reader schema."""
         return self.message_type is not None and (self.framing != "none" or bool(self.subject))
 
 
 class TransformStep(_PipelineModel):
-    """One transform: new columns, a condition, columns that go, or a query; the others are None."""
+    """One transform: new columns, a condition, columns to drop, or a query; the others are None."""
 
     columns: dict[OwnColumn, Expression] | None = Field(default=None, min_length=1)
     where: Expression | None = None
@@ -289,6 +291,7 @@ class Pipeline(_PipelineModel):
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     sources: dict[Identifier, Source] = Field(min_length=1)
     tables: dict[Identifier, LookupTable] = {}
+    # Also validated if missing: several sources need a transform.
     transforms: tuple[TransformStep, ...] = Field(default=(), validate_default=True)
     checks: tuple[Check, ...] = ()
     key: tuple[Column, ...] = Field(min_length=1, max_length=KEY_COLUMNS_MAX)
@@ -317,6 +320,7 @@ class Pipeline(_PipelineModel):
     @field_validator("sources", "tables")
     @classmethod
     def _distinct_names(cls, named: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
+        # Spark finds its views whatever the case of their names.
         seen = [name.lower() for name in others.data.get("sources", {})]
         for name in named:
             if name.lower() in seen:

@@ -1,4 +1,4 @@
-"""What a declared pipeline will do: its sources, its target and its columns."""
+"""The explanation of a declared pipeline: its sources, its target and its columns."""
 
 from pathlib import Path
 from typing import TypedDict
@@ -7,7 +7,7 @@ from sowline_ingest.job import Job
 
 
 class _Required(TypedDict):
-    """All of an explanation except for the plan."""
+    """An explanation without the plan."""
 
     pipeline: str
     publishers: list[str]
@@ -24,7 +24,7 @@ class Explanation(_Required, total=False):
 
 
 def explain(file: Path, *, with_plan: bool = False) -> Explanation:
-    """Return the explanation, with Spark's plan if requested. Spark reads only what it needs for the plan."""
+    """Return the explanation, with Spark's plan if requested. Spark reads only what the plan needs."""
     job = Job(file)
     pipeline, frames = job.pipeline, job.frames()
     query = frames.rows()._jdf.queryExecution()

@@ -1,7 +1,7 @@
 """A declared pipeline as one data frame: from the rows of its sources to commands and dead letters.
 
-Nothing runs here: a frame is a plan. It is Spark SQL, but for messages of types other than JSON, which Python reads
-and writes on the executors.
+Nothing runs here: a frame is a plan. It is Spark SQL, except that Python on the executors reads and writes messages
+of types other than JSON.
 """
 
 from collections.abc import Iterator, Mapping
@@ -91,7 +91,7 @@ class Frames:
         """Names and types of the columns that commands are made of, once the rows are built."""
 
     def rows(self) -> DataFrame:
-        """Return the rows as the sink takes them: `key`, `value`, `headers`, `refused`, `_source` and `_part`."""
+        """Return the rows in the sink's columns: `key`, `value`, `headers`, `refused`, `_source` and `_part`."""
         try:
             sources = self._sources()
             rows = self._transformed(sources)
@@ -121,6 +121,7 @@ class Frames:
         options = table.options
         if table.format == "csv" or (table.format == "json" and not table.is_multi_line):
             return all_of(self._files(name, table, options, once=True))
+        # By default, Spark reads null for what it can't read, and the join would silently find nothing.
         reader = self._spark.read.format(table.format).options(**{"mode": "FAILFAST", **options})
         return (reader.schema(table.ddl) if table.ddl else reader).load(table.directory)
 
@@ -151,7 +152,7 @@ class Frames:
         return json_files(files, name, read.ddl, options)
 
     def _messages(self, name: str, source: Source, message_type: SchemaType) -> SourceMessages:
-        """Return how the messages of a source are read; a subject's latest schema is that of this moment."""
+        """Return how the messages of a source are read; a subject's latest schema is fixed at this moment."""
         location = ("sources", name)
         if source.needs_registry and not self._registry:
             self._refuse(location, "expected the URL of a schema registry in SOWLINE_REGISTRY, got none")
@@ -166,6 +167,7 @@ class Frames:
                 )
             schema_of(reader)
         except SowlineError as error:
+            # `_refuse` has raised it: it names its line already.
             if isinstance(error, YamlFileError):
                 raise
             self._refuse(location, error.message)
@@ -210,7 +212,7 @@ class Frames:
         return rows.drop(*(step.drop or ()))
 
     def _commands(self, rows: DataFrame) -> DataFrame:
-        """Return the rows as commands, those that fail a check as dead letters."""
+        """Return the rows as commands; rows that fail a check are dead letters."""
         pipeline = self._pipeline
         for name in pipeline.key:
             if name not in rows.columns:
@@ -223,6 +225,7 @@ class Frames:
         for name, text in {**texts, "command": pipeline.command_expression}.items():
             if text is not None:
                 with self._at(name):
+                    # Spark analyzes each text alone, so that an error names its line.
                     rows.select(F.expr(text))
         names = self._partial_columns(rows)
         checked = self._checked(without_unchanged(rows, names))
@@ -264,11 +267,13 @@ class Frames:
         )
 
     def _checked(self, rows: DataFrame) -> DataFrame:
-        """Add the message of the first check that a row fails, or null. A key without a value fails, too."""
+        """Add the message of the first check that a row fails, or null. A key without a value also fails."""
         messages = [F.lit(None).cast("string")]
         for at, check in enumerate(self._pipeline.checks):
+            # A condition that is NULL is not met.
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
+                # Analyzed alone, so that an error names the line of this text.
                 rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
         for name in self._pipeline.key:
@@ -288,7 +293,7 @@ class Frames:
         return any(source.format == "debezium" for source in self._pipeline.sources.values())
 
     def _partial_columns(self, rows: DataFrame) -> list[str]:
-        """Return the columns that a row of a source may lack, as far as steps have kept their names."""
+        """Return the columns that a row of a source may lack, if the steps have kept their names."""
         names: dict[str, None] = {}
         for source in self._pipeline.sources.values():
             if source.format == "debezium":
@@ -340,5 +345,5 @@ def _number_of_row() -> Column:
 
 
 def _dead_headers(reason: str, message: str) -> Column:
-    """Return the headers of a dead letter that holds a row as it came."""
+    """Return the headers of a dead letter that holds a row unchanged."""
     return F.expr(dead_headers(SourceField.HEADERS.column, SourceField.KEY.column, reason, message))

@@ -39,6 +39,7 @@ class Job:
         self._settings = read_settings()
         self.definition = self._checked_definition()
         """The topic in `topics.yaml`; None if there is no such file, or it does not define the topic."""
+        # Last: a session takes seconds, and a mistake in the file should be reported at once.
         self.spark = spark_session(self.pipeline.name)
 
     @property
@@ -55,7 +56,7 @@ class Job:
         )
 
     def frames(self, *, of_sample: int | None = None) -> Frames:
-        """Return the builder of the pipeline's frame; with `of_sample`, for micro-batches of about so many rows."""
+        """Return the builder of the pipeline's frame; with `of_sample`, for micro-batches of about this many rows."""
         kafka = {f"kafka.{name}": value for name, value in self.pipeline.kafka_options.items()}
         kafka["kafka.bootstrap.servers"] = self._settings.kafka
         pipeline = self.pipeline if of_sample is None else _in_small_batches(self.pipeline, of_sample)
@@ -93,7 +94,7 @@ class Job:
             return sum(broker.ends(target.topic, broker.partitions(target.topic)).values())
 
     def rows_expected(self) -> int | None:
-        """Return the number of rows of all files, if it is known without reading them: that of Parquet files is."""
+        """Return the number of rows of all files if it is known without reading them, as for Parquet files."""
         sources = list(self.pipeline.sources.values())
         if len(sources) > 1 or sources[0].format != "parquet":
             return None
@@ -125,7 +126,7 @@ class Job:
 
 
 def _in_small_batches(pipeline: Pipeline, rows: int) -> Pipeline:
-    """Return the pipeline with limits for its micro-batches: so many Kafka records, and one file."""
+    """Return the pipeline with limits for its micro-batches: `rows` Kafka records, and one file."""
     sources = {}
     for name, source in pipeline.sources.items():
         options = {name: value for name, value in source.options.items() if name not in BATCH_LIMITS}

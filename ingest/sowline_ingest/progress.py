@@ -52,7 +52,7 @@ class BatchProgress:
 
     def look(self, query: StreamingQuery, *, is_last: bool = False) -> None:
         """Add the counts of new micro-batches. Log them every few seconds, if anything was written."""
-        # The last one first: all recent ones are a hundred objects, which took a tenth of a core at each look.
+        # `lastProgress` first: `recentProgress` makes a hundred objects, which took a tenth of a core on each call.
         last = query.lastProgress
         is_new = last is not None and last["batchId"] > self._batch
         new = [one for one in query.recentProgress if one["batchId"] > self._batch] if is_new else []
@@ -70,7 +70,7 @@ class BatchProgress:
 
     @property
     def commands(self) -> int:
-        """The number of commands that this run has written: its rows without those that it refused."""
+        """The number of commands that this run has written: its rows except those that it refused."""
         return self.sums["rows"] - self.sums[REFUSED] - self._commands_before
 
     def _add(self, counted: Any) -> None:

@@ -40,8 +40,8 @@ def run(
 ) -> dict[str, Any]:
     """Run a pipeline until it is stopped, or with `once` until the available input is written.
 
-    `on_running` is called with what runs, as soon as it does. Return the `rows` and `refused` of all runs so far, and
-    the Kafka topics that they are in. A pipeline with a limit has the lowest priority of the machine.
+    `on_running` is called with the running query as soon as it runs. Return the `rows` and `refused` of all runs so
+    far, and the Kafka topics that they are in. A pipeline with a limit has the lowest priority of the machine.
 
     With `wait_at`, the arguments of a client, a run with `once` also waits until the queries of that service see its
     rows. The result then has `applied` and `dead` of this run, and the `reasons` of dead letters.

@@ -1,4 +1,4 @@
-"""A sample of a pipeline: what its first rows would become, in the topic that it writes to. Nothing is written."""
+"""A sample of a pipeline: the results of its first rows in the topic that it writes to. Nothing is written."""
 
 import tempfile
 import threading
@@ -21,12 +21,12 @@ from sowline.errors import SowlineError
 from sowline_ingest.job import Job
 
 SAMPLE_ROWS = 100
-"""Rows in a sample."""
+"""The number of rows in a sample."""
 
 
 @dataclass
 class Sample:
-    """What the rows became: how many of each command, and how many were refused for each reason, with one message."""
+    """The results of the rows: counts by command, and of refusals by reason, with one message for each reason."""
 
     rows: int = 0
     commands: Counter[str] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Sample:
 
     @property
     def sentence(self) -> str:
-        """What became of the rows, for a person."""
+        """The results of the rows as text for a person."""
         if not self.rows:
             return "sample: no rows, the sources have none yet"
         parts = [f"{count:,} {command}" for command, count in self.commands.items()]
@@ -63,7 +63,7 @@ def sample_of(job: Job) -> Sample:
 def unknown_fields(sample: Sample, known: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for each field of the sample that no record has; `known` are the names that records have.
 
-    Of a topic without records nothing is known.
+    For a topic without records, nothing is known.
     """
     for name in sorted(sample.fields - set(known)) if known else ():
         near = get_close_matches(name, known, n=1)

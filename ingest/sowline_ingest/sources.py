@@ -1,7 +1,7 @@
 """Sources: rows that have the same number whenever they are read.
 
 Each row has the columns of its schema and `_source`, with the partition, file and number of the row. It also has its
-bytes as they came (`value`), its Kafka key (`key`) and headers. Rows that can't be read are separated, with the
+original bytes (`value`), its Kafka key (`key`) and headers. Rows that can't be read are separated, with the
 reason.
 """
 
@@ -155,7 +155,7 @@ def _cut(files: DataFrame, options: Options) -> DataFrame:
 
 
 def _quoting(options: Options) -> Column:
-    """Return what is wrong with the quotes of a line; null if nothing is."""
+    """Return the error in the quotes of a line; null if there is none."""
     problem = F.when(F.col("row") >= F.col("known"), F.col("unknown"))
     found = csv_records(options)
     return problem if found is None else problem.when(~F.col("line").rlike(found.record), _ODD)
@@ -193,7 +193,7 @@ def kafka_messages(records: DataFrame, messages: SourceMessages) -> SourceRows:
 
 
 def read_by(messages: SourceMessages, records: DataFrame) -> DataFrame:
-    """Return what the codec of a source has read of each record, as `_READ`, and the JSON in it as `text`."""
+    """Return the codec's result for each record of a source, as `_READ`, and its JSON as `text`."""
     read = F.udf(messages.read, READ_ROW)(F.col(SourceField.VALUE.column))
     return records.select(SOURCE, KAFKA, read.alias(_READ)).withColumn("text", F.col(f"{_READ}.body"))
 
@@ -227,7 +227,7 @@ def debezium(records: DataFrame, schema: str, options: Options, rows: DebeziumRo
 
 
 def file_texts(spark: SparkSession, directory: str, options: Options, *, once: bool) -> DataFrame:
-    """Return each file as one `text`, a character for each byte; with `once`, of the files that are there now.
+    """Return each file as one `text`, a character for each byte; with `once`, only files that exist now.
 
     Spark does not number lines of text stably.
     """
@@ -236,7 +236,7 @@ def file_texts(spark: SparkSession, directory: str, options: Options, *, once: b
     own = {name: value for name, value in options.items() if name in (*names, *more)}
     reader = spark.read if once else spark.readStream
     files = reader.options(**own).text(directory, wholetext=True)
-    # Spark makes other text of bytes that are not UTF-8. In ISO 8859-1, each byte is a character, and stays one.
+    # Spark replaces bytes that are not UTF-8. In ISO 8859-1, each byte is a character, so none is lost.
     text = F.decode(F.col("value").cast("binary"), ISO_8859_1)
     return files.select("_metadata", F.regexp_replace(text, "^\\xef\\xbb\\xbf", "").alias("text"))
 
@@ -246,12 +246,12 @@ def _bytes_of(line: Column) -> Column:
 
 
 def _text_of(line: Column, options: Options) -> Column:
-    """Return a line of a file in the encoding of the file; it may be no UTF-8."""
+    """Return a line in the encoding of its file, which may not be UTF-8."""
     return line if encoding_of(options) == ISO_8859_1 else _bytes_of(line).cast("string")
 
 
 def _parsing(options: Options) -> dict[str, str]:
-    """Return the options that are for a line, not for its file."""
+    """Return the options that apply to a line rather than to its file."""
     return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
 
 
@@ -276,7 +276,7 @@ def kafka_records(spark: SparkSession, name: str, kafka: Options, topic: str, op
 def _source_of(
     source: Column, value: Column, key: Column | None = None, headers: Column | None = None
 ) -> Column:
-    """Add to `_source` the parts of a dead letter."""
+    """Add the parts of a dead letter to `_source`."""
     key = F.lit(None) if key is None else key
     headers = F.lit(None) if headers is None else headers
     return (
@@ -305,8 +305,8 @@ def _names(line: Column, options: Options) -> Column:
 def _readable(rows: DataFrame, expected: str) -> SourceRows:
     """Separate the rows that could be read from the others.
 
-    `text` is null if there was nothing to read. If a codec read the messages, `_READ` says what became of them.
-    `problem` says what is wrong with a row, such as the quotes in CSV; null if nothing is known.
+    `text` is null if there was nothing to read. If a codec read the messages, `_READ` has its results. `problem` is
+    the error of a row, such as the quotes in CSV; null if none is known.
     """
     unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
     text = F.col("text")

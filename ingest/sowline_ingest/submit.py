@@ -43,7 +43,7 @@ def submit(file: Path, spark_options: Sequence[str], **run_options: object) -> N
 
 
 def submit_command(file: Path, run_options: Sequence[str], spark_options: Sequence[str]) -> list[str]:
-    """Return the command line of `spark-submit`; of an option that is given twice, spark-submit takes the last.
+    """Return the command line of `spark-submit`; if an option is given twice, spark-submit takes the last.
 
     Raises SowlineError `no java`, `no pyspark` or `no jars`.
     """

@@ -31,7 +31,7 @@ _EXPECTED = {
     "schema": "columns as DDL, such as id BIGINT, name STRING",
 }
 ERROR_CODE = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
-"""The code with which a message of Spark begins; it says nothing that the message does not."""
+"""The code that begins a message of Spark; it adds nothing to the message."""
 _LOCATION_SUFFIX = re.compile(r"\s*(?:SQLSTATE: \w+)?\s*(?:\(line \d+, pos \d+\))?\s*$")
 _LOG_CHARACTERS_MAX = 2000
 _TOKEN = re.compile(
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     r"""|(?P<opening>[(\[])|\b(?:array|map|struct)\s*(?P<type><)|(?P<closing>[)\]>])""",
     re.DOTALL | re.IGNORECASE,
 )
-"""Brackets, and tokens that may contain brackets which are none: strings, names and comments. Elsewhere `<` and `>`
+"""Brackets, and tokens whose brackets don't count: strings, names and comments. Elsewhere `<` and `>`
 are comparisons.
 """
 _OPENING = {")": "(", "]": "[", ">": "<"}
@@ -62,6 +62,7 @@ def syntax_problems(
 ) -> list[Problem]:
     """Return the errors that Spark's parser finds in the SQL of a pipeline, or the reason why it can't run."""
     statements = list(pipeline.statements())
+    # Before the parser gets any text: for some it would take too long, or never end.
     if beyond := _found(_beyond(statement, declaration) for statement in statements):
         return beyond
     parser = spark_jvm(conf).org.apache.spark.sql.execution.SparkSqlParser()
@@ -116,7 +117,7 @@ def _launched(conf: Mapping[str, str], silent: bool) -> Any:
 
 
 def _beyond(statement: Statement, declaration: YamlFile) -> Problem | None:
-    """Return what the parser would take too long for, or never finish."""
+    """Return the problem of a text that the parser would take too long for, or never finish."""
     text = statement.text
     if len(text) > SQL_CHARACTERS_MAX:
         reason = f"expected SQL of at most {SQL_CHARACTERS_MAX} characters, got {len(text)}"
@@ -152,7 +153,7 @@ def _problem(parser: Any, statement: Statement, declaration: YamlFile) -> Proble
         message = _unfit(parser, statement)
     except Py4JJavaError as error:
         line, message = _complaint(error.java_exception, statement.text)
-    except CapturedException as error:  # This is so once the process has created a session.
+    except CapturedException as error:  # The process has created a session already.
         line, message = _complaint(error._origin, statement.text)
     if message is None:
         return None
@@ -172,7 +173,7 @@ def _unfit_expression(expression: Any) -> str | None:
     """Return why an expression that a SELECT list accepts can't stand for one value."""
     kind = expression.getClass().getSimpleName()
     if kind in ("Alias", "MultiAlias"):
-        return "got one with a name of its own after it"
+        return "got one with its own name after it"
     return "got *" if kind.startswith("UnresolvedStar") else None
 
 

@@ -16,7 +16,7 @@ class BinaryCodec(SchemalessCodec):
     """Converts between bytes and JSON with their base64. It implements `Codec`."""
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
-        """Return the JSON of a message; any bytes are one."""
+        """Return the JSON of a message; any bytes are a message."""
         return b'{"%s":"%s"}' % (BINARY_FIELD.encode(), b64encode(payload.data))
 
     def write(self, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The codec of a message type: what every message type but JSON can do."""
+"""The codec of a message type: the operations of every message type except JSON."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -43,7 +43,7 @@ _MODULES: Final = {
 
 
 class CompilerAway(SowlineError, StartAgain):
-    """The compiler of schemas can't run, or does not end. That says nothing about a schema or a message: retry."""
+    """The schema compiler can't run or doesn't end. The schema and the message may be valid: retry."""
 
     def __init__(self, message: str) -> None:
         super().__init__("schema compiler away", message)
@@ -62,7 +62,7 @@ NO_MESSAGE_TYPE: Final = MessageType((0,), "")
 class Codec(Protocol):
     """Converts bodies between the bytes of a message and canonical JSON, under one reader schema. Pure.
 
-    The reader schema of a message type without schemas is the text of its options, and so is each writer schema.
+    For a message type without schemas, the reader schema and each writer schema are the text of its options.
     Canonical JSON is one JSON object whose fields the reader schema names. Equal messages give equal bytes. Every
     method raises SowlineError: `bad message` if the bytes or the JSON are not what the schema describes,
     `incompatible schema` if the reader schema can't read the writer's.
@@ -70,7 +70,7 @@ class Codec(Protocol):
 
     @property
     def message_type(self) -> MessageType:
-        """The Protobuf type of a record, for frames; of other message types, `NO_MESSAGE_TYPE`."""
+        """The Protobuf type of a record, for frames; `NO_MESSAGE_TYPE` for other message types."""
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the canonical JSON of a whole record."""
@@ -79,7 +79,7 @@ class Codec(Protocol):
         """Return the canonical JSON of the fields that a delta changes.
 
         `fields` are their paths, like `/legs`, or `/customer/name`; None if the message itself shows what it changes.
-        Raise `bad header` for a path of which the schema shows that no record has it.
+        Raise `bad header` for a path that no record can have under the schema.
         """
 
     def write(self, body: bytes) -> bytes:
@@ -95,13 +95,13 @@ class Codec(Protocol):
         """Return the JSON of a record after a delta; both are canonical. `completed` checks the result."""
 
     def completed(self, body: bytes) -> bytes:
-        """Return the canonical JSON of a record that a delta has changed or made; fields with defaults are added.
+        """Return the canonical JSON of a record that a delta has changed or created; fields with defaults are added.
 
         Raise `incomplete record` if a field without a default is missing.
         """
 
     def upgraded(self, body: bytes) -> bytes:
-        """Return canonical JSON of an earlier reader schema as that of this one. JSON of this one stays as it is."""
+        """Convert canonical JSON of an earlier reader schema to this one. JSON of this schema doesn't change."""
 
     def described(self) -> dict[str, Any]:
         """Return a JSON Schema (draft 2020-12) of the canonical JSON: its types, required fields and definitions."""
@@ -117,6 +117,7 @@ def codec_of(reader: Schema) -> Codec:
     Raise `bad schema` if it is not a valid schema of a record, and `bad configuration` if the library that reads its
     message type is not installed.
     """
+    # Imported when a topic needs it: most libraries of message types are optional.
     module, name = _MODULES[reader.type]
     try:
         codec_class = getattr(import_module(module), name)

@@ -7,7 +7,7 @@ from sowline.model.body import read_object
 
 
 def bad_message(message: str) -> SowlineError:
-    """Return the error for bytes or JSON that are no message of the type."""
+    """Return the error for bytes or JSON that are not a message of the type."""
     return SowlineError("bad message", message)
 
 
@@ -17,12 +17,12 @@ def bad_schema(message: str) -> SowlineError:
 
 
 def incompatible_schema(message: str) -> SowlineError:
-    """Return the error for a reader schema that can't read what was written under another one."""
+    """Return the error for a reader schema that can't read messages written under another one."""
     return SowlineError("incompatible schema", message)
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the parsed JSON object that is to be a message; raise `bad message` if it is none, or too deep."""
+    """Return the parsed JSON object of a message; raise `bad message` if it is not an object or nests too deep."""
     try:
         return read_object(body)
     except SowlineError as error:

@@ -6,13 +6,13 @@ from sowline.errors import SowlineError
 from sowline.model.path import Path, PathError, parse_path
 
 FieldTree = dict[str, "FieldTree | None"]
-"""Fields by their names: None for one that is named as a whole, else the fields in it."""
+"""Fields by their names: None for a field named as a whole, else the fields in it."""
 
 
 def field_tree(paths: Sequence[str], check: Callable[[Path], None]) -> FieldTree:
     """Return the tree of paths like `/customer/name`; `check` raises for a path that no record has.
 
-    Raise `bad header` for a text that is no path.
+    Raise `bad header` for a text that is not a path.
     """
     tree: FieldTree = {}
     for text in paths:

@@ -18,14 +18,14 @@ _NAME_TAG: Final = b"\x0a"
 
 
 class Frame(NamedTuple):
-    """What a message's bytes say: the schema's id (None without a frame), and the message itself."""
+    """The contents of a message's bytes: the schema's id (None without a frame), and the message itself."""
 
     schema_id: int | None
     payload: MessagePayload
 
 
 def read_frame(framing: Framing, type: CodecType, value: bytes) -> Frame:
-    """Take the frame off a message; raise `bad message` if it has no such frame."""
+    """Remove the frame of a message; raise `bad message` if it has no such frame."""
     if framing == "none":
         return Frame(None, MessagePayload(value))
     size = 1 + _ID_BYTES[framing]
@@ -92,13 +92,14 @@ def _index_bytes(indexes: tuple[int, ...]) -> bytes:
 
 
 def _read_name(value: bytes, at: int) -> tuple[str, int]:
-    """Read Apicurio's message `Ref`, whose only field is the name of the message type, with its length before it."""
+    """Read Apicurio's message `Ref`, whose only field is the name of the message type, after its length."""
     length, at = _read_varint(value, at)
     end = at + length
     if end > len(value):
         raise bad_message(f"expected the name of a Protobuf message of {length} bytes, got {len(value) - at}")
     if length == 0:
         return "", end
+    # The name must end within its Ref: what follows is the message.
     name_length, name_at = _read_varint(value[:end], at + 1)
     if value[at : at + 1] != _NAME_TAG or name_at + name_length != end:
         raise bad_message(
@@ -132,6 +133,7 @@ def _read_varint(value: bytes, at: int) -> tuple[int, int]:
     for shift, byte in enumerate(value[at : at + _VARINT_BYTES_MAX]):
         number |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:
+            # Five bytes hold 35 bits.
             if number >> 32:
                 break
             return number, at + shift + 1

@@ -76,7 +76,7 @@ class MsgpackCodec(SchemalessCodec):
             raise too_deep() from None
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
-        """Return the JSON of a record after a delta: maps are merged key by key, all other values are replaced."""
+        """Return the JSON of a record after a delta: maps merge key by key, and all other values are replaced."""
         return merged_values(body, delta, _RESERVED)
 
 
@@ -119,10 +119,12 @@ def _binary_json(data: bytes) -> dict[str, str]:
 def _extension_json(kind: int, data: bytes) -> ValueObject:
     time = _time(data) if kind == _TIMESTAMP else None
     if time is None:
+        # An extension with the type of timestamps but invalid bytes stays as it is: all bits come back.
         return ValueObject({"$ext": [kind, base64_text(data)]})
     seconds, nanos = time
     if SECONDS_MIN <= seconds <= SECONDS_MAX:
         return ValueObject({"$timestamp": instant_text(seconds, nanos, _DIGITS)})
+    # A year that text can't express.
     return ValueObject({"$timestamp": [seconds, nanos]})
 
 
@@ -175,6 +177,7 @@ def _seconds_nanos(value: Any) -> tuple[int, int]:
 
 
 def _time_bytes(seconds: int, nanos: int) -> bytes:
+    # Times before 1970 take this form, too: a negative number has no bits left to be 0.
     if seconds >> 34:
         return _NANOS_SECONDS_96.pack(nanos, seconds)
     if nanos or seconds >> 32:

@@ -1,4 +1,4 @@
-"""What a partition knows about schemas: the content of `<log>.schemas`, of which the first entry counts. Pure.
+"""A partition's knowledge of schemas: the content of `<log>.schemas`, where the first entry of a key counts. Pure.
 
 The Kafka key of an entry is `id:<schema id>` for the schema that messages name, or `reader:<digest>` for a reader
 schema of the topic. The value is JSON: the schema, or null if the registry answered that it does not exist.
@@ -13,7 +13,7 @@ from sowline.codecs.schema import Schema
 
 
 class Resolution(NamedTuple):
-    """The answer about a schema id: `schema` is None if there is none, or none that can be used.
+    """The answer about a schema id: `schema` is None if it doesn't exist or can't be used.
 
     `subject` and `version` are one pair under which a registry has it, empty and 0 if they are not known. `problem`
     says why a schema can't be used.
@@ -59,7 +59,7 @@ class Resolutions:
         self._readers: dict[str, Schema] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Take an entry, in the order of the log. Later ones of a key, and what is no entry, change nothing."""
+        """Take an entry, in the order of the log. Later entries of a key, and invalid ones, change nothing."""
         kind, _, name = (key or b"").decode(errors="replace").partition(":")
         try:
             entry = _read(value or b"")
@@ -73,7 +73,7 @@ class Resolutions:
             self._readers.setdefault(name, entry.schema)
 
     def writer(self, schema_id: int) -> Resolution | None:
-        """Return what is known about a schema id; None if nothing is."""
+        """Return the answer about a schema id; None if it is not known."""
         return self._writers.get(schema_id)
 
     def reader(self, digest: str) -> Schema | None:
@@ -92,10 +92,10 @@ class Resolutions:
 
     @property
     def readers(self) -> dict[str, Schema]:
-        """The reader schemas that the topic has had in this partition, by digest, the first one first."""
+        """The reader schemas that the topic has had in this partition, by digest, oldest first."""
         return dict(self._readers)
 
     @property
     def writers(self) -> dict[int, Resolution]:
-        """All that is known about schema ids."""
+        """Every known answer about a schema id."""
         return dict(self._writers)

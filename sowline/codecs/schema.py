@@ -44,7 +44,7 @@ def is_format(type: str) -> TypeGuard[FormatType]:
 
 @dataclass(frozen=True)
 class Schema:
-    """The text of a schema, and of all that it refers to; for message types without schemas, their options as JSON.
+    """The texts of a schema and its references; for message types without schemas, their options as JSON.
 
     `references` are pairs of name and text, in the order in which they can be read: an imported `.proto` file, or a
     named Avro type. `message` is the full name of a Protobuf message; empty for the first one of the text.

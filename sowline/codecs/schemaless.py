@@ -1,4 +1,4 @@
-"""What the codecs of message types without schemas share: a delta is a message like any other."""
+"""The common parts of codecs without schemas: a delta is a message like any other."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from sowline.model.merge import merge
 from sowline.model.nesting import NESTING_MAX, check_nesting
 
 EXCERPT_CHARS_MAX: Final = 40
-"""As much as errors show of a text."""
+"""The number of characters of a text that errors show."""
 
 JSON_OBJECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
-"""The JSON Schema of records of which nothing else is known."""
+"""The JSON Schema of records about which nothing else is known."""
 
 
 class SchemalessCodec(ABC):
-    """A codec without a schema: what a message is follows from its bytes and the topic's options.
+    """A codec without a schema: a message's meaning follows from its bytes and the topic's options.
 
-    JSON is canonical if `read` returns it for what `write` makes of it.
+    JSON is canonical if `write` and then `read` return it unchanged.
     """
 
     message_type = NO_MESSAGE_TYPE
@@ -60,6 +60,7 @@ class SchemalessCodec(ABC):
 
     def completed(self, body: bytes) -> bytes:
         """Return the canonical JSON of a record; raise `bad message` if it can't be written as a message."""
+        # Written first: a record that is no message must be refused now, and not when a consumer wants it as one.
         return self.read(MessagePayload(self.write(body)), self.reader)
 
     def upgraded(self, body: bytes) -> bytes:
@@ -98,7 +99,7 @@ def check_no_fields(fields: Sequence[str] | None) -> None:
 
 
 def checked_json(body: bytes) -> dict[str, Any]:
-    """Return the parsed JSON object that is to be a message, or a part of one; raise `bad message` or `too deep`."""
+    """Return the parsed JSON object of a message, or of a part of one; raise `bad message` or `too deep`."""
     try:
         return read_object(body)
     except SowlineError as error:
@@ -124,7 +125,7 @@ def too_deep() -> SowlineError:
 
 
 def excerpt(text: str | bytes) -> str:
-    """Return the quoted beginning of a text, or of bytes that need not be UTF-8."""
+    """Return the quoted beginning of a text, or of bytes that may not be UTF-8."""
     part = text[: EXCERPT_CHARS_MAX + 1]
     if isinstance(part, bytes):
         part = part.decode(errors="backslashreplace")

@@ -20,9 +20,9 @@ class ReadBody(NamedTuple):
 
 
 class TypedBodies:
-    """Reads the bodies of one partition; `resolutions` are those of its part of `<log>.schemas`.
+    """Reads the bodies of one partition; `resolutions` come from the partition of `<log>.schemas`.
 
-    The reader schema is named by its digest, as `Limits.schema` has it: it may change between two log records.
+    A digest, as in `Limits.schema`, names the reader schema: it may change between two log records.
     """
 
     def __init__(self, type: CodecType, framing: Framing, resolutions: Resolutions) -> None:
@@ -32,7 +32,7 @@ class TypedBodies:
         self.resolutions = resolutions
 
     def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
-        """Return the schema ids in these messages about which nothing is known, in their order."""
+        """Return the schema ids in these messages that are not known yet, in order."""
         found: dict[int, None] = {}
         if self._framing == "none":
             return []
@@ -45,6 +45,7 @@ class TypedBodies:
     def _schema_id(self, value: bytes) -> int | None:
         try:
             return read_frame(self._framing, self._type, value).schema_id
+        # `read` refuses the message later, with the reason.
         except SowlineError:
             return None
 
@@ -56,13 +57,14 @@ class TypedBodies:
         return self._read(value, reader, self.codec(reader).read)
 
     def read_delta(self, value: bytes, reader: str, fields: Sequence[str] | None) -> ReadBody:
-        """Return what a delta changes: `fields`, or what the message itself shows."""
+        """Return the fields that a delta changes: `fields`, or the fields that the message itself shows."""
         return self._read(value, reader, partial(self.codec(reader).read_delta, fields=fields))
 
     def _read(self, value: bytes, reader: str, read: Callable[[MessagePayload, Schema], bytes]) -> ReadBody:
         schema_id, payload = read_frame(self._framing, self._type, value)
         try:
             body = read(payload, self._writer(schema_id, reader))
+        # Not the message's fault: as an ordinary error, it would make the message a dead letter.
         except CompilerAway:
             raise
         except SowlineError as error:
@@ -85,7 +87,7 @@ class TypedBodies:
         return codec
 
     def upgraded(self, body: bytes, reader: str) -> bytes:
-        """Return a stored body under this reader schema, whichever it was stored under."""
+        """Return a stored body under this reader schema, whichever schema it was stored under."""
         return body if self.resolutions.has_one_reader else self.codec(reader).upgraded(body)
 
     def _reader(self, digest: str) -> Schema:

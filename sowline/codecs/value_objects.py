@@ -26,7 +26,7 @@ SECONDS_MAX: Final = 253_402_300_799
 """The years 1 to 9999, in seconds since 1970."""
 
 NON_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-"""The doubles that JSON has no number for, by their text."""
+"""The doubles that JSON can't write as numbers, by their text."""
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _SECOND: Final = timedelta(seconds=1)
@@ -49,9 +49,9 @@ def is_value_object(part: Any, reserved: Reserved) -> bool:
 
 
 def containers(document: Any) -> Iterator[Any]:
-    """Yield a document and all objects and arrays in it, each before those within it, without recursion.
+    """Yield a document and all objects and arrays in it, outer ones first, without recursion.
 
-    What has been yielded may get other values for its keys before the next one is taken.
+    The caller may change the values of a yielded container before it takes the next one.
     """
     pending = [document]
     while pending:
@@ -83,9 +83,9 @@ def may_have_names(body: bytes) -> bool:
 def replace_value_objects(
     document: Any, reserved: Reserved, value_of: Callable[[dict[str, Any]], Any]
 ) -> None:
-    """Replace all value objects in a document by what `value_of` makes of them, those within others first.
+    """Replace all value objects in a document by the results of `value_of`, inner ones first.
 
-    `value_of` raises ValueError with what it expected. Raise `bad message` with that, and what came.
+    `value_of` raises ValueError with the expected form. Raise `bad message` with that and the value.
     """
     found: list[tuple[Any, Any, dict[str, Any]]] = []
     pending = [document]
@@ -97,6 +97,7 @@ def replace_value_objects(
                     found.append((container, key, part))
             elif type(part) is list:
                 pending.append(part)
+    # Outer objects were found first: backwards, the inner ones are replaced before the outer ones need their values.
     for container, key, part in reversed(found):
         try:
             container[key] = value_of(part)
@@ -109,6 +110,8 @@ def merged_values(body: bytes, delta: bytes, reserved: Reserved) -> bytes:
 
     Everything else is as in `sowline.model.merge`.
     """
+    # A flat delta replaces every member anyway, and without `$` there are no value objects: the plain merge is
+    # faster.
     if delta.count(b"{") == 1 or (b"$" not in delta and b"$" not in body):
         return merge(body, delta)
     record = orjson.loads(body)
@@ -148,6 +151,7 @@ def bytes_of(text: Any) -> bytes:
     """Return the bytes of base64; raise ValueError."""
     if type(text) is str:
         try:
+            # Without the strict mode, characters that are not base64 are skipped.
             return a2b_base64(text, strict_mode=True)
         except ValueError:
             pass
@@ -165,9 +169,9 @@ def instant_text(seconds: int, fraction: int, digits: int) -> str:
 
 
 def instant_of(text: Any, digits: int) -> tuple[int, int]:
-    """Return the seconds since 1970 and the fraction of a time as text with at most so many digits.
+    """Return the seconds since 1970 and the fraction of a time as text with at most this many digits.
 
-    Raise ValueError if it is none.
+    Raise ValueError if the text is not a time.
     """
     match = _INSTANT.fullmatch(text) if type(text) is str else None
     fraction = (match and match[2]) or ""

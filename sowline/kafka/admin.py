@@ -53,22 +53,21 @@ LOOK_AGAIN_SECONDS = 0.1
 COMPACTION_LAG_MS_MIN = 10 * 60_000
 
 TOMBSTONE_MS_MIN = 24 * 60 * 60_000
-"""Minimum time, in ms, for which Kafka keeps the tombstones of changes. A reader that takes longer to load may keep
-deleted records."""
+"""The minimum time, in ms, for which Kafka keeps tombstones of changes: a slower load may keep deleted records."""
 
 _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 def compaction_lag_ms(definition: TopicDefinition) -> int:
-    """Return how long, at the least, compaction leaves the changes of a topic alone, in ms."""
+    """Return the minimum time, in ms, for which compaction leaves the changes of a topic alone."""
     return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window)
 
 
 class Cluster:
-    """The topics of a Kafka cluster: what there is, what there should be, where partitions begin and end."""
+    """The topics of a Kafka cluster: creates and checks them, and finds where partitions begin and end."""
 
     def __init__(self, kafka: KafkaConfig, stop: threading.Event | None = None) -> None:
-        """Prepare to ask a Kafka. Once `stop` is set, nothing is asked again."""
+        """Prepare to ask a Kafka cluster. Once `stop` is set, no question is asked again."""
         self._admin = AdminClient(silent(kafka))
         self._stop = stop
 
@@ -76,9 +75,9 @@ class Cluster:
         return patiently(ask, stop=self._stop)
 
     def ensure_topic(self, definition: TopicDefinition) -> None:
-        """Create those of a SOW topic's Kafka topics that are missing, and check the others.
+        """Create the missing Kafka topics of a SOW topic, and check the others.
 
-        Raises `bad topic` with a sentence where an existing topic can't serve and can't be mended.
+        Raises `bad topic` with a sentence if an existing topic is unsuitable and can't be changed.
         """
         wanted = kafka_topics(definition)
         self._create(
@@ -87,6 +86,8 @@ class Cluster:
         found = self._describe(wanted)
         in_log = len(found[definition.log].partitions)
         for name in (definition.changes, definition.kafka.schema_log):
+            # Each is checked: a process that grew one of them may have been killed before the other
+            # (test_schemas_get_partitions_although_the_changes_have_them).
             if name in wanted and len(found[name].partitions) < in_log:
                 log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
                 self._grow(name, in_log)
@@ -100,8 +101,8 @@ class Cluster:
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
         """Create the Kafka topic of a fanout if it is missing: compacted, partitioned like its source.
 
-        Of deltas every message is kept, for the newest of a record is not the record: then a topic that is
-        compacted is so no longer, and one that isn't is left as it is. Raises `bad topic` where that can't be.
+        A fanout of deltas keeps every message, because the newest delta of a record is not the record. Compaction
+        of its topic is turned off. Raises `bad topic` if an existing topic is unsuitable.
         """
         name, every_message = fanout.output, {"cleanup.policy": "delete"} | _FOREVER
         config = every_message if fanout.delta else {"cleanup.policy": "compact"}
@@ -119,13 +120,13 @@ class Cluster:
         )
 
     def _grow(self, name: str, partitions: int) -> None:
-        """Give a topic so many partitions, and wait until the cluster knows them."""
+        """Raise a topic's number of partitions, and wait until the cluster knows them."""
         self._change(
             lambda: self._admin.create_partitions([NewPartitions(name, partitions)]),
             {KafkaError.INVALID_PARTITIONS},
             f"can't get {partitions} partitions",
         )
-        # `INVALID_PARTITIONS` is also the answer to a number that does not fit for another reason.
+        # `INVALID_PARTITIONS` is also the answer to a number that is wrong for another reason.
         self._wait_for(
             lambda: self.partitions(name) >= partitions, f"{name} did not get {partitions} partitions"
         )
@@ -133,10 +134,10 @@ class Cluster:
     def _change(
         self, change: Callable[[], Mapping[Any, "Future[Any]"]], done: set[int], refused: str
     ) -> None:
-        """Change topics; an error of `done` says that it is done already. Raise `bad topic` for what is refused.
+        """Change topics; an error in `done` means that the change is done already. Raise `bad topic` if refused.
 
-        Services start at the same time and make the same topics: another one may be first. The same answer comes if
-        Kafka made a change whose first answer was lost.
+        Services start at the same time and make the same topics: another service may be first. Kafka gives the same
+        answer if it made the change and its first answer was lost.
         """
 
         def attempt() -> None:
@@ -165,7 +166,7 @@ class Cluster:
     def _ask(
         self, ask: Callable[[], Mapping[K, "Future[Any]"]], instead: Mapping[int, Any] | None = None
     ) -> dict[K, Any]:
-        """Return the answers; `instead` has those that stand for errors. Raise what Kafka refuses permanently.
+        """Return the answers; `instead` has the answers for some errors. Raise any permanent error of Kafka.
 
         A new topic, or a group of a broker that has just started, takes a moment to be known everywhere.
         """
@@ -189,7 +190,7 @@ class Cluster:
             )
 
     def _check_uncompacted(self, changes: str) -> None:
-        """Refuse the changes of a topic with a SOW for one without: they would be deleted in time."""
+        """Refuse, for a topic without a SOW, the changes topic of one with a SOW: its changes would expire."""
         if "compact" in self.settings(changes)["cleanup.policy"]:
             raise SowlineError(
                 "bad topic",
@@ -198,7 +199,7 @@ class Cluster:
             )
 
     def _settle(self, name: str, wanted: dict[str, str]) -> None:
-        """Change the settings of a topic that do not serve; raise minimums, and never lower them."""
+        """Change the unsuitable settings of a topic; raise minimums, and never lower them."""
         current = self.settings(name)
         wrong = {key: value for key, value in wanted.items() if not serves(key, current[key], value)}
         if not wrong:
@@ -217,7 +218,7 @@ class Cluster:
         return all(serves(key, current[key], value) for key, value in wanted.items())
 
     def settings(self, name: str) -> dict[str, str]:
-        """Return the settings of a Kafka topic, those with their default value too."""
+        """Return the settings of a Kafka topic, including those with default values."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = self._ask(lambda: self._admin.describe_configs([resource]))[resource]
         return {key: entry.value for key, entry in entries.items()}
@@ -241,13 +242,13 @@ class Cluster:
         return str(self._describe([name])[name].topic_id)
 
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the offset behind the last committed record of each partition."""
+        """Return the offset after the last committed record of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def newest_ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the offset behind the last record of each partition, committed or not.
+        """Return the offset after the last record of each partition, committed or not.
 
-        While a transaction is open, records that are written after its first one are between the two ends.
+        While a transaction is open, its records and all later ones are between the two ends.
         """
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._offsets(topic, partitions, latest, IsolationLevel.READ_UNCOMMITTED)
@@ -270,23 +271,24 @@ class Cluster:
     ) -> ClusterAnswer:
         """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing.
 
-        Ask where those in `starts` begin, too, and for the ids of other `topics`; with `uncommitted`, where records
-        end that are not committed.
+        Also ask where the partitions in `starts` begin, and for the ids of other `topics`; with `uncommitted`, also
+        where records end, committed or not.
         """
         return ClusterAnswer(self._admin, partitions, starts, uncommitted, topics)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
-        """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
+        """Return the offset of a partition's first record at or after a time (ms); its end if there is none."""
         return self.offsets_at(topic, [partition], time_ms)[partition]
 
     def offsets_at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
-        """Return the offset of the first record of that time (ms) or later in each partition, or else its end."""
+        """Return the offset of the first record at or after a time (ms) in each partition, or else its end."""
         found = self._offsets(topic, partitions, OffsetSpec.for_timestamp(time_ms))
+        # Kafka answers with a negative offset if there is no such record (test_no_record_of_that_time_or_later).
         without = [partition for partition, offset in found.items() if offset < 0]
         return found | (self.ends(topic, without) if without else {})
 
     def is_empty_group(self, group: str) -> bool:
-        """Tell whether a consumer group has no members, or was never there."""
+        """Return whether a consumer group has no members or doesn't exist."""
         return not self._members([group])[group]
 
     def owned(self, group: str) -> set[tuple[str, int]]:
@@ -309,13 +311,13 @@ class Cluster:
 
     def _groups_at_work(self) -> list[Any]:
         listed = wait_for_result(self._admin.list_consumer_groups(states=_AT_WORK))
-        # Each error is of a broker, whose groups are missing: a topic that is in use would seem to be free.
+        # Each error means that a broker's groups are missing: a topic that is in use would seem to be free.
         for error in listed.errors:
             raise error
         return list(listed.valid)
 
     def _members(self, groups: list[str]) -> dict[str, list[Any]]:
-        """Return the members of consumer groups; one that is not there has none."""
+        """Return the members of consumer groups; a group that doesn't exist has none."""
         if not groups:
             return {}
         no_members = SimpleNamespace(members=[])
@@ -342,6 +344,7 @@ class Cluster:
                 }
             except KafkaException as error:
                 if error.args[0].code() in LOOK_AGAIN:
+                    # Makes the client look again: it knows an old leader, or not all partitions.
                     self._admin.list_topics(topic, ADMIN_SECONDS)
                 raise
 
@@ -374,15 +377,12 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event | No
 
 
 def wait_for_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -> bool:
-    """Create and check them as soon as Kafka answers; tell whether that came to be before `stop` was set."""
+    """Create and check them as soon as Kafka answers; return whether it did before `stop` was set."""
     return wait_for_answer(lambda: ensure_topics(kafka, topics, stop), stop)
 
 
 def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
-    """Ask as often as it takes for Kafka to answer; tell whether that came to be before `stop` was set.
-
-    Raises what Kafka refuses for good.
-    """
+    """Ask until Kafka answers; return whether it did before `stop` was set. Raise permanent errors."""
     while not stop.is_set():
         try:
             ask()
@@ -398,6 +398,7 @@ def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
 def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
     log = {
+        # The broker's time, whatever the clocks of producers say.
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(definition.kafka.log_bytes_max),
     }
@@ -415,7 +416,7 @@ def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, 
             "max.message.bytes": str(definition.kafka.log_bytes_max),
         }
     dead = {"max.message.bytes": str(definition.kafka.dead_bytes_max)}
-    # The log of a view has nothing that its sources do not have.
+    # The log of a view has no data that its sources lack.
     kept = _FOREVER if definition.view is None else {"retention.ms": str(VIEW_LOG_MS)}
     wanted = {
         definition.log: (definition.partitions, log | kept),
@@ -423,25 +424,26 @@ def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, 
         definition.kafka.dead: (1, dead | _FOREVER),
     }
     if definition.reader is not None:
+        # Not compacted: the first entry of a key counts, and compaction keeps the last.
         schemas = {"cleanup.policy": "delete", "max.message.bytes": str(SCHEMA_ENTRY_BYTES_MAX)}
         wanted[definition.kafka.schema_log] = (definition.partitions, schemas | _FOREVER)
     return wanted
 
 
 VIEW_LOG_MS = 7 * 86_400_000
-"""How long the log of a view keeps partial states."""
+"""The time for which the log of a view keeps partial states."""
 
 SCHEMA_ENTRY_BYTES_MAX = 16 << 20
-"""The largest entry about a schema: its text with all that it refers to, as JSON."""
+"""The largest entry about a schema: its text and its references, as JSON."""
 
 _YOURS = {"retention.ms", "retention.bytes"}
-"""Settings that Sowline gives a log it makes, and leaves alone on one that it finds."""
+"""Settings that Sowline gives a log that it creates, and leaves alone on an existing log."""
 
 _MINIMA = {"max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms", "retention.ms"}
 
 
 def serves(key: str, found: str, wanted: str) -> bool:
-    """Tell whether a topic's setting will do: at least as large where it is a limit, else the same."""
+    """Return whether a topic's setting is suitable: at least as large for a limit, else the same."""
     if key == "retention.ms" and "-1" in (found, wanted):
         return found == "-1"
     return int(found) >= int(wanted) if key in _MINIMA else found == wanted

@@ -23,7 +23,7 @@ ChangesPartition = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
 
 LOOK_SECONDS = 3.0
-"""Interval at which Kafka is asked whether the topics are still the same. A replaced one is noticed within 5 s."""
+"""The interval at which Kafka is asked whether the topics are the same. A replaced topic is noticed within 5 s."""
 
 
 class ChangesDriver:
@@ -34,7 +34,7 @@ class ChangesDriver:
     def __init__(self, cluster: Cluster, topics: Iterable[TopicDefinition], stop: threading.Event) -> None:
         self.readers: dict[ChangesPartition, ChangesReader] = {}
         self.loading: dict[ChangesPartition, ChangesReader] = {}
-        """Those of them that load."""
+        """The readers that are loading."""
         self._paused: set[ChangesPartition] = set()
         self.behind = Behind()
         """The number of events in Kafka that were not read yet."""
@@ -46,7 +46,7 @@ class ChangesDriver:
     # which partitions
 
     def load(self, changes: str, numbers: Iterable[int]) -> None:
-        """Make readers that load partitions from their start up to their present end."""
+        """Create readers that load partitions from their start up to their present end."""
         topic, numbers = self._topics[changes], list(numbers)
         starts = self._cluster.starts(changes, numbers)
         topic_id = self._cluster.topic_id(changes)
@@ -67,12 +67,12 @@ class ChangesDriver:
         self.loading.pop(partition).follow()
 
     def pause(self, partition: ChangesPartition) -> None:
-        """Read nothing more of a partition for now; its load waits."""
+        """Pause reading a partition; its load waits."""
         self._paused.add(partition)
         self.consumer.pause([TopicPartition(*partition)])
 
     def resume(self, partition: ChangesPartition) -> None:
-        """Read on, if it was paused."""
+        """Resume reading a partition that was paused."""
         if partition in self._paused:
             self._paused.remove(partition)
             self.consumer.resume([TopicPartition(*partition)])
@@ -84,7 +84,7 @@ class ChangesDriver:
     # reading
 
     def poll(self, records_max: int, seconds: float) -> list[Message]:
-        """Return what has arrived, waiting for the first message only; raise on errors that do not pass."""
+        """Return the messages that have arrived, waiting for the first only; raise permanent errors."""
         return poll_batch(self.consumer, records_max, seconds, self._on_end)
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
@@ -102,7 +102,7 @@ class ChangesDriver:
         now = time.monotonic()
         for (changes, number), reader in self.loading.items():
             if (changes, number) not in self._paused and reader.look(now) is Phase.AIMING:
-                # Compaction may have removed `K@5` before this load read it, because `K@9` behind the original end
+                # Compaction may have removed `K@5` before this load read it, because `K@9` after the original end
                 # replaced it. Only a load up to the current end has K (test_a_load_that_takes_long_goes_on).
                 log.warning(
                     "loading takes long; continuing to the current end", topic=changes, partition=number
@@ -111,7 +111,7 @@ class ChangesDriver:
         self.behind.look(self.consumer, lambda: self.starts(self.readers))
 
     def _look_for_replaced(self) -> None:
-        """Ask, without waiting, for the ids of the topics; take the answer to the last question."""
+        """Ask for the ids of the topics without waiting; take the answer to the last question."""
         if self.readers or self._question.is_pending:
             self._question.look(time.monotonic(), self._ask, self._check_ids)
 
@@ -119,13 +119,13 @@ class ChangesDriver:
         return self._cluster.ask(topics={changes for changes, _ in self.readers})
 
     def _check_ids(self, asked: ClusterAnswer) -> None:
-        # A topic that is gone may be created again: its id is then another one.
+        # A topic that is gone may be created again, with another id.
         ids = asked.topic_ids(asked.gone())
         for (changes, _), reader in self.readers.items():
             _require_same(changes, reader, ids.get(changes))
 
     def require_same(self, partitions: Iterable[ChangesPartition]) -> None:
-        """Raise `ChangesReplaced` if a topic of these was deleted and created again since its readers began."""
+        """Raise `ChangesReplaced` if one of these topics was deleted and created again since its readers began."""
         ids: dict[str, str] = {}
         for partition in partitions:
             changes = partition[0]
@@ -146,8 +146,9 @@ class ChangesDriver:
 
 
 def _require_same(changes: str, reader: ChangesReader, topic_id: str | None) -> None:
-    # The progress events of a new topic name its id: a load would wait for one of the old topic forever, and a reader
-    # that follows would stand still where nothing changes (test_a_topic_that_is_replaced_while_it_is_followed).
+    # The progress events of a new topic name its id: a load would wait forever for one with the old id, and a reader
+    # that follows would never advance in a partition without changes
+    # (test_a_topic_that_is_replaced_while_it_is_followed).
     if topic_id is not None:
         reader.note_topic(topic_id)
         if reader.phase is Phase.REPLACED:
@@ -163,11 +164,11 @@ class AssignedChanges(ChangesDriver):
         self.consumer.assign(self.starts(self.readers))
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.consumer.close()
 
     def load_again(self, partition: ChangesPartition) -> None:
-        """Load a partition from its start, instead of reading on."""
+        """Load a partition from its start instead of following it."""
         changes, number = partition
         if wait_for_answer(partial(self.load, changes, [number]), self._stop):
             [start] = self.starts([partition])
@@ -184,12 +185,12 @@ class MemberChanges(ChangesDriver):
         self.consumer = consumer
         self._changes = topic.changes
         self.is_member = False
-        """Whether the group has given it partitions, or none."""
+        """Whether the group has assigned its partitions, which may be none."""
 
     def join(self, opened: Callable[[Sequence[int]], None], closed: Callable[[int], None]) -> None:
         """Join the group.
 
-        `opened` is called with partitions that come, and makes their readers; `closed` for each one that goes.
+        `opened` is called with added partitions, and makes their readers; `closed` with each removed partition.
         """
 
         def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -201,7 +202,7 @@ class MemberChanges(ChangesDriver):
             for one in partitions:
                 if self.readers.pop((one.topic, one.partition), None) is not None:
                     self.loading.pop((one.topic, one.partition), None)
-                    # It may come back to this member.
+                    # The group may assign it to this member again, which would then find it paused.
                     self.resume((one.topic, one.partition))
                     closed(one.partition)
 
@@ -213,7 +214,7 @@ class MemberChanges(ChangesDriver):
         )
 
     def follow_after(self, number: int, reader: ChangesReader) -> None:
-        """Follow a partition from a position that is known."""
+        """Follow a partition from a known position."""
         self.readers[self._changes, number] = reader
         self._question.forget()
 

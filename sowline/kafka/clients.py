@@ -25,10 +25,10 @@ PARTITIONS_A_MS = 4
 
 
 def of_many(partitions: int) -> dict[str, Any]:
-    """Return the consumer options for a number of partitions: with many, Kafka is asked less often while it has none.
+    """Return the consumer options for a number of partitions: with many, an idle Kafka is asked less often.
 
-    Each request names all partitions, and takes as long as there is nothing new. A record is never waited for, but a
-    partition that is added has to wait for the end of the request before it.
+    Each request names all partitions, and lasts until a record arrives or the time is up. Records aren't delayed,
+    but an added partition has to wait for the end of the previous request.
     """
     wait_ms = min(FETCH_WAIT_MS_MAX, max(FETCH_WAIT_MS_MIN, partitions // PARTITIONS_A_MS))
     return {"fetch.wait.max.ms": wait_ms}
@@ -44,6 +44,7 @@ def logged(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def silent(config: KafkaConfig) -> dict[str, Any]:
     """Return the options of a client that logs nothing, because it is not polled and so can't pass log lines on."""
+    # With `debug`, the client logs at all levels, whatever its `log_level` is.
     return {name: value for name, value in config.items() if name != "debug"} | {"log_level": "0"}
 
 
@@ -55,10 +56,12 @@ def exact_producer(
         {
             "enable.idempotence": True,
             "enable.gapless.guarantee": True,
+            # Never gives up: a message that timed out would be a gap.
             "message.timeout.ms": 0,
             "acks": "all",
             "linger.ms": linger_ms,
             "compression.type": "lz4",
+            # The partitioner of Java's producers: every producer must send a key to the same partition.
             "partitioner": "murmur2_random",
             "message.max.bytes": message_bytes_max,
             "queue.buffering.max.messages": 1_000_000,
@@ -85,6 +88,7 @@ def plain_options(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) 
         "group.id": "sowline",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        # An offset that is gone is an error: continuing elsewhere would silently skip records.
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "fetch.queue.backoff.ms": 10,
@@ -117,8 +121,8 @@ P = ParamSpec("P")
 def raising(callback: Callable[P, None]) -> Callable[P, None]:
     """Return a callback for a Kafka client whose errors come out of `poll` as they were raised.
 
-    Of an error that the client itself has raised in it, and that no Python has caught, there would only be its
-    argument: a `KafkaError`, which is no exception, and nothing catches.
+    If the client itself raises an error in a callback and no Python code catches it, `poll` raises only the error's
+    argument: a `KafkaError`, which is not an exception, so that no `except` catches it.
     """
 
     def called(*given: P.args, **named: P.kwargs) -> None:
@@ -131,7 +135,7 @@ def raising(callback: Callable[P, None]) -> Callable[P, None]:
 
 
 Ends = Callable[[str, int, int], None]
-"""Told of a partition that is read to its end: topic, partition, and the end's offset."""
+"""Called for a partition that is read to its end, with topic, partition, and the end's offset."""
 
 
 def poll_batch(
@@ -141,10 +145,10 @@ def poll_batch(
     on_end: Ends | None = None,
     on_removed: Callable[[str, int], None] | None = None,
 ) -> list[Message]:
-    """Return what has arrived, waiting for the first message only; raises on errors that do not pass.
+    """Return the messages that have arrived, waiting for the first only; raise permanent errors.
 
     `on_end` is called for each partition found to be read to its end, if the consumer reports that
-    (`REPORT_ENDS`): the one sure sign, because the last offsets of a partition may be holes. `on_removed` is called
+    (`REPORT_ENDS`): the only sure sign, because the last offsets of a partition may be holes. `on_removed` is called
     for each partition whose offset is gone or never existed, in place of the error.
     """
     first = consumer.poll(seconds)
@@ -152,7 +156,7 @@ def poll_batch(
         return []
     messages = [first, *consumer.consume(records_max - 1, 0)]
     (errors,) = columns_of(messages, "error")
-    # Only types are compared, because Kafka's errors can't be compared to anything else.
+    # Only types are compared: comparing one of Kafka's errors with anything else raises.
     if set(map(type, errors)) == {NoneType}:
         return messages
     for message, error in zip(messages, errors, strict=True):
@@ -164,7 +168,7 @@ def poll_batch(
 def judge(
     message: Message, on_end: Ends | None = None, on_removed: Callable[[str, int], None] | None = None
 ) -> None:
-    """Pass on the end of a partition, raise what does not pass, and let the rest be: the client tries again.
+    """Pass on the end of a partition, raise permanent errors, and ignore the others: the client tries again.
 
     `message` is an error.
     """
@@ -195,23 +199,23 @@ def member_consumer(kafka: KafkaConfig, group: str, session_timeout_ms: int) -> 
 
 
 class Behind:
-    """Notes, at most twice a second, how far a consumer is behind the end offsets of its last fetch.
+    """Records, at most twice a second, how far a consumer is behind the end offsets of its last fetch.
 
-    Of more than 200 partitions, it looks at 400 in a second.
+    With more than 200 partitions, it looks at 400 in a second.
     """
 
     def __init__(self) -> None:
         self._look_at = 0.0
         self.lags: dict[tuple[str, int], int] = {}
-        """Offsets between what was reached and the end, by topic and partition, where the end is known."""
+        """Offsets between the position and the end, by topic and partition, where the end is known."""
 
     def total(self, topic: str, partitions: Iterable[int]) -> int | None:
-        """Return the sum over some partitions of a topic; None while it is not known of one of them."""
+        """Return the sum over some partitions of a topic; None while one of them is unknown."""
         known = [self.lags.get((topic, number)) for number in partitions]
         return sum(filter(None, known)) if None not in known else None
 
     def look(self, consumer: Consumer, reached: Callable[[], Iterable[TopicPartition]]) -> None:
-        """Check, if it is time to; `reached` returns the next offset of each partition."""
+        """Check if the interval has passed; `reached` returns the next offset of each partition."""
         now = time.monotonic()
         if now < self._look_at:
             return
@@ -259,7 +263,7 @@ def read_range(
 def holds_records(
     kafka: KafkaConfig, topic: str, partition: int, offsets: range, seconds: float
 ) -> bool | None:
-    """Tell whether any of these offsets holds a record; None if Kafka has not answered within the time.
+    """Return whether any of these offsets holds a record; None if Kafka doesn't answer in time.
 
     Offsets without one are markers of transactions, or records that were aborted or compacted away.
     """
@@ -277,7 +281,7 @@ def holds_records(
 
 
 def written_at(kafka: KafkaConfig, topic: str, partition: int, offset: int, seconds: float) -> int | None:
-    """Return the time of the record at an offset, in ms, committed or not; None if Kafka has not answered in time."""
+    """Return the time of the record at an offset, in ms, committed or not; None if Kafka doesn't answer in time."""
     deadline = time.monotonic() + seconds
     with consuming(kafka, {"isolation.level": "read_uncommitted"}) as consumer:
         consumer.assign([TopicPartition(topic, partition, offset)])
@@ -295,15 +299,15 @@ SCATTERED: Mapping[str, Any] = {
     "queued.min.messages": NEAR_OFFSETS,
     "fetch.queue.backoff.ms": 1,
 }
-"""The consumer options of who reads a message here and one there: little is fetched along, and at once."""
+"""The consumer options for reading scattered messages: fetches are small and immediate."""
 
 
 def read_at(
     kafka: KafkaConfig, topic: str, partition: int, offsets: Sequence[int], seconds_max: float
 ) -> Generator[Message, None, None]:
-    """Yield the messages of a partition at these offsets, in ascending order, as far as they are there.
+    """Yield the messages of a partition at these offsets, in ascending order, skipping those that are gone.
 
-    Raises TimeoutError after so many seconds.
+    Raises TimeoutError after `seconds_max`.
     """
     deadline = time.monotonic() + seconds_max
     with consuming(kafka, {**REPORT_ENDS, **SCATTERED}) as consumer:
@@ -322,7 +326,7 @@ def read_at(
 
 
 def _extent(consumer: Consumer, partition: TopicPartition, seconds_max: float) -> tuple[int, int]:
-    """Return the first offset of a partition, and its end; raises TimeoutError after so many seconds."""
+    """Return the first offset of a partition, and its end; raises TimeoutError after `seconds_max`."""
     try:
         return patiently(partial(consumer.get_watermark_offsets, partition, seconds_max), seconds_max)
     except KafkaException as error:
@@ -332,7 +336,7 @@ def _extent(consumer: Consumer, partition: TopicPartition, seconds_max: float) -
 
 
 def near_runs(offsets: Sequence[int]) -> Iterator[list[int]]:
-    """Part offsets where two that follow each other are not near."""
+    """Split offsets where two neighbors are far apart."""
     run: list[int] = []
     for offset in offsets:
         if run and offset - run[-1] > NEAR_OFFSETS:
@@ -344,7 +348,7 @@ def near_runs(offsets: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _read_run(consumer: Consumer, last: int, deadline: float) -> Iterator[Message]:
-    """Yield what a consumer reads up to an offset, or to the end."""
+    """Yield the messages that a consumer reads up to an offset, or to the end."""
     ended: list[int] = []
     while not ended:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Questions about many partitions whose answer nobody waits for: where they begin and end, and their topics' ids."""
+"""Asks about many partitions without waiting for the answer: where they begin and end, and their topics' ids."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
@@ -25,8 +25,8 @@ T = TypeVar("T")
 class ClusterAnswer:
     """A pending request to the cluster for the offsets at which partitions end, and the ids of their topics.
 
-    It is also for the offsets at which the partitions in `starts` begin; with `uncommitted`, for those at which the
-    newest records end. It asks for the ids of the other `topics`, too.
+    It also asks for the offsets at which the partitions in `starts` begin, and for the ids of the other `topics`.
+    With `uncommitted`, it also asks where records end, committed or not.
     """
 
     def __init__(
@@ -52,40 +52,40 @@ class ClusterAnswer:
 
     @property
     def is_answered(self) -> bool:
-        """Whether all answers are there, or will not come."""
+        """Whether every answer has arrived, or will never arrive."""
         answers = (self._ends, self._newest, self._starts, self._topics)
         return all(future.done() for pending in answers for future in pending.values())
 
     def gone(self) -> frozenset[str]:
-        """Return the topics that do not exist; raise what Kafka refused."""
+        """Return the topics that do not exist; raise Kafka's error."""
         return frozenset(name for name, future in self._topics.items() if _is_gone(future))
 
     def newest_ends(self) -> dict[tuple[str, int], int]:
-        """Return the offset behind the last record of each partition, committed or not; raises what Kafka refused."""
+        """Return the offset after the last record of each partition, committed or not; raise Kafka's error."""
         return _known_offsets(self._newest)
 
     def ends(self, but: Collection[str] = ()) -> dict[tuple[str, int], int]:
-        """Return the offset behind the last committed record of each partition, `but` for those of some topics.
+        """Return the offset after the last committed record of each partition, except in the topics of `but`.
 
-        Raise what Kafka refused.
+        Raise Kafka's error.
         """
         return _known_offsets(self._ends, but)
 
     def starts(self, but: Collection[str] = ()) -> dict[tuple[str, int], int]:
-        """Return the offset of the first record of each partition, `but` for some topics; raise as `ends`."""
+        """Return the offset of the first record of each partition, without the topics in `but`; raise as `ends`."""
         return _known_offsets(self._starts, but)
 
     def topic_ids(self, but: Collection[str] = ()) -> dict[str, str]:
-        """Return Kafka's id of each topic, `but` for some; raise what Kafka refused."""
+        """Return Kafka's id of each topic except those in `but`; raise Kafka's error."""
         return {
             name: str(future.result(0).topic_id) for name, future in self._topics.items() if name not in but
         }
 
 
 class RepeatedQuestion:
-    """A question that is asked again at an interval, while its user goes on with other work.
+    """A question that is asked again at an interval, while its user does other work.
 
-    An answer that does not come within `ANSWER_SECONDS` is given up, and the question asked again: some never come
+    After `ANSWER_SECONDS` without an answer, the question is asked again: some answers never arrive
     (test_an_answer_that_never_comes_is_given_up).
     """
 
@@ -97,15 +97,15 @@ class RepeatedQuestion:
 
     @property
     def is_pending(self) -> bool:
-        """Whether its last answer was not taken yet."""
+        """Whether its last answer has not been taken yet."""
         return self._asked is not None
 
     def look(
         self, now: float, ask: Callable[[], ClusterAnswer | None], found: Callable[[ClusterAnswer], T]
     ) -> T | None:
-        """Ask if it is time to, and `ask` has something to ask; or return what is `found` in an answer that has come.
+        """Ask if the interval has passed and `ask` has a question; or return the result of `found` for an answer.
 
-        Most calls return None, as after an answer that Kafka refused. `now` is in seconds of a monotonic clock.
+        Most calls return None; so does the call that gets an error. `now` is in seconds of a monotonic clock.
         """
         if self._asked is None:
             if now >= self._next:
@@ -125,7 +125,7 @@ class RepeatedQuestion:
             return None
 
     def forget(self) -> None:
-        """Drop a pending answer: it is about the topics as they were before."""
+        """Drop a pending answer: it describes the topics as they were before."""
         self._asked = None
 
 
@@ -150,7 +150,7 @@ def _is_gone(future: "Future[Any]") -> bool:
 
 
 def known_offset(topic_partition: TopicPartition, answer: Any) -> int:
-    """Return the offset that is an answer. A client whose connection was lost may give one that is none."""
+    """Return the offset in an answer. A client that lost its connection may give an invalid offset."""
     if answer.offset == OFFSET_INVALID:
         raise KafkaException(
             KafkaError(

@@ -8,16 +8,16 @@ from sowline.kafka.clients import exact_producer, produce
 
 
 class ExactOutput:
-    """The producer of one runner. After a failure it can't be used any more: make a new one."""
+    """The producer of one runner. After a failure it can't be used any more: create a new one."""
 
     def __init__(self, kafka: KafkaConfig, topic: str, bytes_max: int) -> None:
-        """Prepare to write messages of at most so many bytes to a topic."""
+        """Prepare to write messages of at most `bytes_max` bytes to a topic."""
         self._topic = topic
         self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
         self._failed: KafkaError | None = None
         """Why this producer failed or lost a message; a new one may succeed."""
         self.written = 0
-        """The number of messages, or of what else there is in them."""
+        """The number of messages, or of the units in them that the caller counts."""
 
     def _produce(self, number: int, value: bytes, key: bytes | None, headers: Headers) -> None:
         produce(self._producer, self._topic, value, key, number, self._on_delivery, headers=headers)
@@ -36,5 +36,5 @@ class ExactOutput:
             self._failed = self._failed or error
 
     def close(self) -> None:
-        """Drop the messages that Kafka does not have yet."""
+        """Drop the messages that Kafka doesn't have yet."""
         self._producer.purge()

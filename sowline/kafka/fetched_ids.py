@@ -18,7 +18,7 @@ _LEARNED: Final = re.compile(r"Topic (\S+) changed id from \S+ to (\S+)$")
 
 
 class FetchedIds:
-    """Takes the log lines of one consumer: notes the ids of topics, and passes on what would be logged without it."""
+    """Takes the log lines of one consumer: records topic ids, and passes on lines that would be logged anyway."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
         wanted = [one for one in str(kafka.get("debug", "")).split(",") if one]

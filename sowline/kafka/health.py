@@ -15,13 +15,13 @@ from sowline.kafka.clients import logged
 log = structlog.get_logger()
 
 ASK_SECONDS = 1.0
-"""Between an answer and the next question."""
+"""The time between an answer and the next question."""
 
 ANSWER_SECONDS_MAX = 2.0
 
 
 class KafkaHealth:
-    """Knows since when a Kafka does not answer; a question is what its client asks of one `topic`."""
+    """Tracks since when Kafka hasn't answered; each question is a client's request about one `topic`."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
         self._kafka = kafka
@@ -33,11 +33,11 @@ class KafkaHealth:
         self._thread = threading.Thread(target=self._run, name="reach", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start asking."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -55,11 +55,13 @@ class KafkaHealth:
             self._stop.wait(ASK_SECONDS)
 
     def _on_error(self, error: KafkaError) -> None:
+        # This error only says that all attempts have failed. The earlier ones have the reason
+        # (test_the_reason_is_the_clients_own).
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._why = error.str()
 
     def note(self, asked: float, failure: str = "") -> None:
-        """Take in how a question went that was asked at that time of the monotonic clock."""
+        """Take the outcome of a question that was asked at this time of the monotonic clock."""
         if failure and self._away_since is None:
             self._away_since = asked
             log.warning("Kafka does not answer", why=failure)
@@ -74,7 +76,7 @@ class KafkaHealth:
         return 0.0 if since is None else time.monotonic() - since
 
     def lost(self) -> str | None:
-        """Say that Kafka does not answer, and since when; None if it does."""
+        """Return a sentence that Kafka doesn't answer, and since when; None if it does."""
         if self._away_since is None:
             return None
         where = self._kafka["bootstrap.servers"]
@@ -84,7 +86,7 @@ class KafkaHealth:
         )
 
     def metrics(self) -> Iterator[Metric]:
-        """Yield how long it has been away."""
+        """Yield the metric of how long Kafka hasn't answered."""
         yield GaugeMetricFamily(
             "sowline_kafka_away_seconds",
             "Seconds since Kafka last answered; 0 while it answers",

@@ -1,6 +1,6 @@
-"""Reads Kafka messages: columns of many, headers, and the events of a changes topic.
+"""Reads Kafka messages: columns of many messages, headers, and the events of a changes topic.
 
-Only this module reads the headers of messages. Anyone may write to a log, also header names that are not UTF-8.
+Only this module reads the headers of messages. Anyone may write to a log, even header names that are not UTF-8.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def headers_of(message: Message) -> Headers | None:
 
 
 def columns_of(messages: Sequence[Message], *fields: str) -> list[list[Any]]:
-    """Return what the methods of these names return for each message, in a list for each name; there is a message."""
+    """Return the results of these methods for each message, one list per name; there is at least one message."""
     # The methods of the class, because a call of a bound method takes twice as long.
     kind = type(messages[0])
     return [
@@ -35,7 +35,7 @@ def columns_of(messages: Sequence[Message], *fields: str) -> list[list[Any]]:
 def event_of(message: Message) -> Event:
     """Return the event in a message of a changes topic.
 
-    Raise ValueError or KeyError if it is none, and `unknown format` if an unknown version of Sowline wrote it.
+    Raise ValueError or KeyError if it isn't an event, and `unknown format` if an unknown version of Sowline wrote it.
     """
     return read_event(message.key() or b"", message.value(), headers_of(message))
 
@@ -43,7 +43,7 @@ def event_of(message: Message) -> Event:
 def _headers(messages: Sequence[Message]) -> list[Headers | None]:
     method, found = type(messages[0]).headers, list[Any]()
     while True:
-        # What was read before an error stays in the list.
+        # The events read before an error stay in the list.
         try:
             found.extend(map(method, messages[len(found) :] if found else messages))
         except _NOT_READ:
@@ -57,7 +57,7 @@ _CALL_HEADERS = methodcaller("headers")
 list with a NULL in it, and the error comes out of a later line (test_bad_record)."""
 
 _NOT_READ = (SystemError, UnicodeDecodeError)
-"""What the client raises: its C code passes the name on as text, and returns although that has failed."""
+"""The error that the client raises: its C code decodes the name as text, and returns although that has failed."""
 
 
 def _unreadable(message: Message) -> Headers:

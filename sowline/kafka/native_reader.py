@@ -19,7 +19,7 @@ from sowline.runtime.library_logs import LIBRDKAFKA, SYSLOG_LEVELS
 log = structlog.get_logger()
 
 BATCH_MAX: Final = 10_000
-"""How many messages are taken at once. Each batch takes Python's lock a few times, for which threads wait."""
+"""The number of messages taken at once. Each batch takes Python's lock a few times, for which threads wait."""
 
 WAIT_MS: Final = 100
 
@@ -52,7 +52,7 @@ def read_natively(
 
 
 def _reader(native: ModuleType, options: Mapping[str, Any], topic: str, partition: int, start: int) -> Any:
-    """Return a native reader; raise OSError if there can be none with these options."""
+    """Return a native reader; raise OSError if these options rule it out."""
     refused = refused_setting(options)
     if refused is not None:
         raise OSError(f"the native core does not take the setting {refused}")
@@ -62,7 +62,7 @@ def _reader(native: ModuleType, options: Mapping[str, Any], topic: str, partitio
 
 
 def refused_setting(options: Mapping[str, Any]) -> str | None:
-    """Return the name of the first option that librdkafka alone can't take; None if it takes them all."""
+    """Return the name of the first option that librdkafka alone can't use; None if it can use them all."""
     for name, value in options.items():
         if name in _OF_PYTHON or not isinstance(value, str | int | float):
             return name

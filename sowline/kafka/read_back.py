@@ -21,10 +21,10 @@ SECONDS_MAX = 2.0
 
 @dataclass(slots=True)
 class NewestMessages:
-    """The newest messages that were wanted, newest first, and how far back the search went."""
+    """The newest wanted messages, newest first, and how far back the search went."""
 
     begin: int
-    """The offset from which on every message was examined."""
+    """Every message from this offset on was examined."""
     end: int
     """The offset before which the search started."""
     messages: list[Message] = field(default_factory=list)
@@ -61,6 +61,7 @@ def read_newest(
         found.begin = found.end
         step = STEP_OFFSETS
         while len(found.messages) < limit and found.begin > first:
+            # Late, the search ends with what it has. Without anything, `_read` raises TimeoutError.
             if found.end - found.begin >= SEARCHED_MAX or (found.oldest_time and time.monotonic() > deadline):
                 break
             start = max(first, found.begin - step)

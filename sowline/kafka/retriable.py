@@ -1,4 +1,4 @@
-"""Which errors of Kafka pass by themselves, and for how long a question is asked again because of them."""
+"""Kafka's transient errors, and how long a question is repeated because of them."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from sowline.errors import StartAgain
 
 ADMIN_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
-"""How long a question to Kafka is asked again, and how long one answer is waited for."""
+"""The time for which a question to Kafka is repeated, and the time to wait for one answer."""
 
 COMMITTED_SECONDS = 30
 
@@ -111,23 +111,23 @@ RETRIABLE = (
         KafkaError.BROKER_NOT_AVAILABLE,
     }
 )
-"""All errors after which the same question may be answered: those of Kafka, and those of librdkafka that pass."""
+"""All errors after which the same question may be answered: Kafka's, and the transient ones of librdkafka."""
 
 T = TypeVar("T")
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Tell whether the same question may be answered later."""
+    """Return whether the same question may be answered later."""
     return isinstance(error, KafkaException) and error.args[0].code() in RETRIABLE
 
 
 def is_away(error: KafkaException) -> bool:
-    """Tell whether Kafka has refused nothing, but did not answer."""
+    """Return whether the error means that Kafka didn't answer, rather than that it refused."""
     return is_retriable(error) and error.args[0].code() not in _NOT_THERE
 
 
 def patiently(ask: Callable[[], T], seconds: float | None = None, stop: threading.Event | None = None) -> T:
-    """Ask again as long as the error is one that passes, for `ADMIN_SECONDS` or so many; raise any other at once.
+    """Ask again after transient errors, for `seconds` (by default `ADMIN_SECONDS`); raise any other error at once.
 
     If the event is set, the last error is raised sooner.
     """
@@ -145,8 +145,8 @@ def patiently(ask: Callable[[], T], seconds: float | None = None, stop: threadin
 def wait_for_result(future: "Future[T]") -> T:
     """Return Kafka's answer; raise KafkaException also if it takes too long.
 
-    An answer may never come, for example about a topic that was made a moment ago. So one question takes less time
-    than that for which it is asked again (test_a_question_without_an_answer_is_asked_again).
+    An answer may never arrive, for example about a topic that was created a moment ago. So the wait for one answer is
+    shorter than the time for which the question is repeated (test_a_question_without_an_answer_is_asked_again).
     """
     try:
         return future.result(ANSWER_SECONDS)
@@ -156,7 +156,7 @@ def wait_for_result(future: "Future[T]") -> T:
 
 
 def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Return what a consumer's group has committed; raise what Kafka refuses, also for a single partition."""
+    """Return the offsets that a consumer's group has committed; raise Kafka's error, also for a single partition."""
 
     def ask() -> list[TopicPartition]:
         return _each_known(consumer.committed(partitions, timeout=COMMITTED_SECONDS))
@@ -165,12 +165,12 @@ def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Topi
 
 
 def commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
-    """Commit offsets for a consumer's group; raise what Kafka refuses, also for a single partition."""
+    """Commit offsets for a consumer's group; raise Kafka's error, also for a single partition."""
     patiently(lambda: _each_known(consumer.commit(offsets=offsets, asynchronous=False) or []))
 
 
 def _each_known(partitions: list[TopicPartition]) -> list[TopicPartition]:
-    # An error is not "no offset": taken for that, an existing fanout would load again as a new one
+    # An error is not "no offset": otherwise, an existing fanout would load again like a new one
     # (test_an_unknown_position_makes_it_begin_again).
     for partition in partitions:
         if partition.error is not None:

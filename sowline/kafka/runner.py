@@ -1,4 +1,4 @@
-"""What the runners of fanouts and views share: each follows the changes of a source as a member of a group."""
+"""The common base of runners of fanouts and views: each follows a source's changes as a member of a group."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Output = TypeVar("Output", bound=ExactOutput)
 
 
 class Runner(ABC, Generic[Output]):
-    """Writes what follows from the changes of `source` until the service stops. Its output is closed with it."""
+    """Writes the output for the changes of `source` until the service stops. Its output is closed with it."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Runner(ABC, Generic[Output]):
 
     @abstractmethod
     def _turn(self) -> None:
-        """Take what has arrived, and write what follows from it."""
+        """Take the changes that have arrived, and write the resulting output."""
 
     @abstractmethod
     def _opened(self, numbers: Sequence[int]) -> None:
-        """Make the readers of partitions that come."""
+        """Create the readers of added partitions."""
 
     @abstractmethod
     def _closed(self, number: int) -> None:
-        """Forget a partition that goes."""
+        """Forget a removed partition."""
 
     def _poll(self, seconds: float) -> list[Message]:
         return self._changes.poll(BATCH_MAX, seconds)
@@ -73,11 +73,11 @@ class Runner(ABC, Generic[Output]):
         self._output.close()
         self._changes.consumer.close()
 
-    # what services report
+    # the state that services report
 
     @property
     def assigned(self) -> bool:
-        """Whether the group has given it partitions, or none."""
+        """Whether the group has assigned its partitions, which may be none."""
         return self._changes.is_member
 
     @property

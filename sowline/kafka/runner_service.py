@@ -24,16 +24,16 @@ from sowline.kafka.runner import Runner
 from sowline.runtime.health import HealthServer
 
 PAUSE_SECONDS = 1.0
-"""The time between two runners of one name."""
+"""The pause between two runners of one name."""
 
 
 class RunnerState(Enum):
-    """What the runners of one name do."""
+    """The phases of the runners of one name."""
 
     STARTING = "starting"
-    """There was no runner yet."""
+    """No runner has started yet."""
     RUNNING = "running"
-    """There is a runner, or the next one comes after a pause."""
+    """A runner is running, or the next one starts after a pause."""
     WAITING = "waiting"
     """The next runner needs something that is not available."""
     STOPPED = "stopped"
@@ -50,7 +50,7 @@ NEXT: Final[Mapping[RunnerState, frozenset[RunnerState]]] = {
 
 
 class Situation(NamedTuple):
-    """The state of a name, and what it waits for or why it stopped: one tuple, because other threads read both."""
+    """The phase of a name, and what it waits for or why it stopped: one tuple, because other threads read both."""
 
     state: RunnerState
     why: str = ""
@@ -77,13 +77,13 @@ class Runners:
 
     @property
     def has_started(self) -> bool:
-        """Whether start-up waits for nothing here: there are partitions, or readiness says what else is missing."""
+        """Whether startup need not wait for this name: it has partitions, or readiness names what else is missing."""
         if self.now.state in (RunnerState.WAITING, RunnerState.STOPPED):
             return True
         return self.latest is not None and self.latest.assigned
 
     def waits_for(self) -> str | None:
-        """Return what the next runner, or the partitions of this one, wait for; None if for nothing."""
+        """Return what the next runner, or this runner's partitions, wait for; None if they don't wait."""
         state, why = self.now
         if state is RunnerState.WAITING:
             return why
@@ -96,12 +96,12 @@ class Runners:
 
 
 class RunnerService(ABC):
-    """Runs each name in a thread of its own, and reports their health."""
+    """Runs each name in its own thread, and reports their health."""
 
     TASK: ClassVar[str]
-    """What a runner is to do, without the name: `write fanout`."""
+    """The task of a runner, without the name: `write fanout`."""
     SERVICE: ClassVar[str]
-    """What an operator calls the service: `the fanout service`."""
+    """The service's name in messages: `the fanout service`."""
 
     def __init__(
         self, settings: Settings, topics: Topics, stop: threading.Event, names: Iterable[str]
@@ -117,16 +117,16 @@ class RunnerService(ABC):
     def _runner(self, name: str, stack: ExitStack) -> Runner[Any]:
         """Return a new runner of a name; raise `RunnerWaits` if it needs something that is not available.
 
-        `stack` closes what it needs when it has ended.
+        `stack` closes the runner's resources when it has ended.
         """
 
     @abstractmethod
     def _families(self) -> tuple[CounterMetricFamily, GaugeMetricFamily]:
-        """Return the metrics, still empty, of how much each name has written, and of how far it is behind."""
+        """Return two metrics without samples: how much each name has written, and how far it is behind."""
 
     @abstractmethod
     def _log_restart(self, name: str, why: str) -> None:
-        """Log that the next runner of a name begins."""
+        """Log that the next runner of a name starts."""
 
     @abstractmethod
     def _log_stop(self, name: str, reason: str, why: str, traceback: bool) -> None:
@@ -150,7 +150,7 @@ class RunnerService(ABC):
 
     @abstractmethod
     def _prepare(self, stack: ExitStack) -> None:
-        """Open what all runners share; `stack` closes it when they have ended."""
+        """Open the resources that all runners share; `stack` closes them when the runners have ended."""
 
     def run_each(self, runners: Runners) -> None:
         """Run the runners of a name, one after the other, until the service stops or none can continue."""
@@ -184,7 +184,7 @@ class RunnerService(ABC):
     # health
 
     def not_started(self) -> str | None:
-        """Return which names wait for their first partitions, or that Kafka is away; None if none waits for them."""
+        """Return which names wait for their first partitions, or that Kafka is away; None if no name waits."""
         waiting = [runners.name for runners in self.runners.values() if not runners.has_started]
         if not waiting:
             return None
@@ -200,11 +200,11 @@ class RunnerService(ABC):
         return "; ".join(f"{name}: {why}" for name, why in whys.items() if why is not None) or None
 
     def not_alive(self) -> str | None:
-        """Return None: a restart of the process, without anything else, would help no name."""
+        """Return None: restarting the process alone would help no name."""
         return None
 
     def details(self) -> dict[str, Any]:
-        """Return what `/status` reports besides its health."""
+        """Return the content of `/status` in addition to health."""
         return {}
 
     def metrics(self) -> Iterable[Metric]:

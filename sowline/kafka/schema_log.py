@@ -1,4 +1,4 @@
-"""Reads `<log>.schemas`: what the partitions of a topic know about schemas."""
+"""Reads `<log>.schemas`: the knowledge of a topic's partitions about schemas."""
 
 import time
 from typing import Final
@@ -15,9 +15,9 @@ SECONDS_MAX: Final = 10.0
 
 
 def read_schema_log(kafka: KafkaConfig, definition: TopicDefinition) -> dict[int, Resolutions]:
-    """Return what each partition of a topic knows about schemas, by all entries up to the present end.
+    """Return each partition's knowledge of schemas, from all entries up to the current end.
 
-    Raise TimeoutError if Kafka does not deliver them in `SECONDS_MAX`, and KafkaException for what Kafka refuses.
+    Raise TimeoutError if Kafka does not deliver them in `SECONDS_MAX`, and KafkaException for an error of Kafka.
     """
     found = {number: Resolutions() for number in range(definition.partitions)}
     left = set(found)

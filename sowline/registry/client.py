@@ -1,4 +1,4 @@
-"""A client of a schema registry: schemas by id and by subject, with all that they refer to."""
+"""A client of a schema registry: schemas by id and by subject, with their references."""
 
 import ssl
 import time
@@ -19,13 +19,13 @@ TIMEOUT_SECONDS: Final = 30.0
 """How long a registry may take for one answer, unless the client sets another time."""
 
 ANSWER_BYTES_MAX: Final = 4 << 20
-"""The length of one answer, and of a schema with all that it refers to."""
+"""The length of one answer, and of a schema with all its references."""
 
 REFERENCES_MAX: Final = 200
 DEPTH_MAX: Final = 30
 
 _ID_MAX: Final = 2**31 - 1
-"""The largest id of the API. To larger ones registries answer as to a wrong address, and so never definitely."""
+"""The largest id of the API. Registries answer larger ids like a wrong address, which is not a definite answer."""
 
 _TYPES: Final[dict[str, CodecType]] = {"AVRO": AVRO, "PROTOBUF": PROTOBUF, "JSON": JSON_SCHEMA}
 _NAMES: Final = {ours: theirs for theirs, ours in _TYPES.items()}
@@ -58,7 +58,7 @@ class Resolved(NamedTuple):
 
 
 class _RegistryAnswer(NamedTuple):
-    """What a registry answered, parsed: `status` is 200, or a refusal with its code and sentence in `document`."""
+    """The parsed answer of a registry: `status` is 200, or a refusal with its code and sentence in `document`."""
 
     status: int
     document: Any
@@ -69,7 +69,7 @@ class _RegistryAnswer(NamedTuple):
 
     @property
     def is_not_found(self) -> bool:
-        """Whether it is definite that there is no such thing: any other 404 may come from a wrong address."""
+        """Whether the subject, version or schema definitely doesn't exist: any other 404 may mean a wrong address."""
         return self.status == 404 and self.code in _NOT_FOUND
 
     @property
@@ -82,7 +82,7 @@ class Registry:
     """A schema registry at a URL: Confluent's, or Apicurio's under `/apis/ccompat/v7`. Threads may share it.
 
     Every call raises RegistryAway if there is no definite answer. A schema that the registry has, but that is not
-    usable (of an unknown type, too large, or with references that are too many, too deep or not there), raises
+    usable (of an unknown type, too large, or with references that are too many, too deep or missing), raises
     `bad schema`: that is definite too.
     """
 
@@ -135,7 +135,7 @@ class Registry:
         return tuple(sorted(map(_number, answer.document)))
 
     def id_of(self, subject: str, schema: Schema) -> int | None:
-        """Return the id of a schema under a subject, or None if it is not there."""
+        """Return the id of a schema under a subject, or None if the subject doesn't have it."""
         references = self._references(schema)
         answer = None if references is None else self._look_up(subject, _request(schema, references))
         return None if answer is None else _number(answer.get("id"))
@@ -143,19 +143,18 @@ class Registry:
     def register(self, subject: str, schema: Schema) -> int:
         """Register a schema under a subject and return its id; raise `not registered` if the registry refuses.
 
-        Each schema that it refers to is registered first, under its name as the subject. A schema that is there
-        already keeps its id.
+        Each schema that it refers to is registered first, under its name as the subject. A schema that
+        exists already keeps its id.
         """
         references = self._references(schema, registers=True)
         if references is None:
-            raise RegistryAway(
-                f"expected the references of {subject} to be there once registered, found none"
-            )
+            raise RegistryAway(f"expected the references of {subject} to exist once registered, found none")
         return self._register(subject, _request(schema, references))
 
     def _register(self, subject: str, request: dict[str, Any]) -> int:
         answer = self._send("POST", f"/subjects/{_quoted(subject)}/versions", request)
         if (
+            # Other refusals pass, or are not of a registry but of a proxy (test_register_away).
             400 <= answer.status < 500
             and answer.status not in (408, 429)
             and isinstance(answer.document, dict)
@@ -167,7 +166,7 @@ class Registry:
         return _number(_found(answer, "id")["id"])
 
     def _references(self, schema: Schema, *, registers: bool = False) -> list[dict[str, Any]] | None:
-        """Return the registry's references of a schema, whose subjects are their names; None if one is not there."""
+        """Return the registry's references of a schema, whose subjects are their names; None if one doesn't exist."""
         known: list[dict[str, Any]] = []
         for name, text in schema.references:
             request = _request(Schema(schema.type, text), _named_in(text, schema.type, known))
@@ -215,7 +214,7 @@ class Registry:
         return Schema(_TYPES[kind], found["schema"], _References(self, what).of(found))
 
     def _referenced(self, what: str, subject: str, version: int) -> dict[str, Any]:
-        # A subject that was deleted is still what a schema refers to.
+        # A schema may still refer to a subject that was deleted.
         answer = self._get(f"/subjects/{_quoted(subject)}/versions/{version}?deleted=true")
         if answer.is_not_found:
             raise SowlineError(
@@ -249,7 +248,7 @@ class Registry:
 
 
 class _References:
-    """Fetches all that a schema refers to, each once, in the order in which it can be read."""
+    """Fetches all references of a schema, each once, in the order in which they can be read."""
 
     def __init__(self, registry: Registry, what: str) -> None:
         self._registry = registry
@@ -272,6 +271,7 @@ class _References:
             if key not in self._seen:
                 self._seen.add(key)
                 self._fetch(*key, depth + 1)
+            # It was begun, but its text comes after its own references: it refers to itself.
             elif key[0] not in self._texts:
                 raise self._refused("no references in a circle", "one")
 
@@ -317,6 +317,7 @@ def _bounded(response: httpx2.Response, until: float) -> Iterator[bytes]:
         length += len(part)
         if length > ANSWER_BYTES_MAX:
             reason = f"expected at most {ANSWER_BYTES_MAX} bytes from the registry, got more"
+            # A large schema is definite. A large page of something else is not.
             if response.status_code == 200 and "json" in response.headers.get("Content-Type", ""):
                 raise SowlineError("bad schema", reason)
             raise RegistryAway(reason)

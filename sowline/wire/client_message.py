@@ -26,8 +26,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     - `delta`: True if `body` has only the key fields and the changed fields; `removed` has the paths of the deleted
       fields.
     - `intrinsics`: the metadata of a document, if requested.
-    - `warnings`: of a `group_begin`: sentences about probable mistakes in the request, such as an unknown field.
-    - `missing`: of a `group_begin`, with the option `partial`: by topic, the partitions whose records are missing.
+    - `warnings`, in a `group_begin`: sentences about probable mistakes in the request, such as an unknown field.
+    - `missing`, in a `group_begin` with the option `partial`: by topic, the partitions whose records are missing.
     - `correlation_id`: the text that came with the command that caused this `publish` or `oof`.
     - `native`: True if `body` is in the message type of its topic, because the options have `format=native`.
     - `problem`: with `native`, why the record can't be written in that message type; `body` is empty then.
@@ -87,7 +87,7 @@ class _Record(msgspec.Struct, gc=False):
 Command = Literal[
     "ack", "group_begin", "sow", "group_end", "publish", "oof", "progress", "heartbeat", "explain", "timeline"
 ]
-"""What a message of the server is."""
+"""The kinds of a server's messages."""
 
 
 class Received(msgspec.Struct):
@@ -205,6 +205,6 @@ def _with_bodies(messages: list[Received], bodies: bytes) -> list[Received]:
                 start += one.size
     if start != len(bodies):
         raise SowlineError(
-            "bad message", f"expected bodies of {start} bytes behind the messages, got {len(bodies)}"
+            "bad message", f"expected bodies of {start} bytes after the messages, got {len(bodies)}"
         )
     return messages

@@ -1,4 +1,4 @@
-"""The fields of each command: which of those of `Request` it needs, and which others it uses.
+"""The fields of `Request` that each command needs, and the others that it uses.
 
 The protocol description is made from these tables (`python -m contract`).
 """
@@ -27,7 +27,7 @@ from sowline.wire.request import (
 from sowline.wire.request_fields import QUERY_FIELDS, RequestFields
 
 NODE_FIELDS = tuple(sorted(OfGateway.__struct_fields__))
-"""The fields that only gateways set, in what they ask of query services. No client description has them."""
+"""The fields that only gateways set, in their requests to query services. No client description has them."""
 
 
 def require_of_client(fields: RequestFields) -> None:
@@ -48,7 +48,7 @@ class CommandFields(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What the command does."""
+        """A description of the command."""
         return self.kind.__doc__ or ""
 
 

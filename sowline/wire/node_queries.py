@@ -1,4 +1,4 @@
-"""What a gateway asks of query services, its nodes: made from the commands of its clients, and encoded. Pure.
+"""The requests of a gateway to query services, its nodes: made from its clients' commands, and encoded. Pure.
 
 A gateway makes the messages of some subscriptions itself. It then asks for other options than its client.
 """
@@ -30,28 +30,28 @@ SUB_ID = "s"
 """The id of the one subscription of a connection."""
 
 COMMAND_ID = "1"
-"""The id of the command that a connection carries out; others are about its subscription."""
+"""The id of the command that a connection carries out; other commands are about its subscription."""
 
 SAMPLE_SECONDS = 0.5
-"""Between two samples of the ends of logs. With few partitions it is also what a reported lag may be too long by."""
+"""The time between two samples of the ends of logs. With few partitions, a lag is at most this much too long."""
 
 SAMPLED_MAX = 100
-"""Partitions of a sample, as long as every log comes in time."""
+"""The number of partitions in a sample, unless more are needed to sample every log in time."""
 
 SAMPLE_TURN_SECONDS_MAX = 15.0
 """Within this time a node samples the end of each log partition, however many there are."""
 
 BATCH = 1000
-"""Records in a message of a node."""
+"""The number of records in a message of a node."""
 
 
 def sampled_at_once(partitions: int) -> int:
-    """Return how many log partitions a node samples each time, of so many that it holds."""
+    """Return how many of its log partitions a node samples each time."""
     return max(SAMPLED_MAX, math.ceil(partitions * SAMPLE_SECONDS / SAMPLE_TURN_SECONDS_MAX))
 
 
 def sample_turn_seconds(partitions: int) -> float:
-    """Return within which time a node with so many log partitions samples each of them. Its lag may be as old."""
+    """Return the time in which a node samples each of its log partitions: its reported lag may be this old."""
     return max(1, math.ceil(partitions / sampled_at_once(partitions))) * SAMPLE_SECONDS
 
 
@@ -70,7 +70,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def read_of(request: Read, command: str, floor: PositionsByLog, ack_type: str) -> NodeQuery:
-    """Return a read of what a client reads, for a state at `floor` or beyond it; of all records, not of a page."""
+    """Return a client's read as a read of all records rather than of a page, from a state at `floor` or later."""
     return NodeQuery(
         command=command,
         command_id=COMMAND_ID,
@@ -95,7 +95,7 @@ def records_of(request: Read, floor: PositionsByLog) -> NodeQuery:
 
 
 def difference_of(query: NodeQuery, held: NodeQuery) -> NodeQuery:
-    """Return a query whose answers are what differs from the records that a client holds."""
+    """Return a query whose answers are the differences from the records that a client holds."""
     return msgspec.structs.replace(query, replaces=msgspec.Raw(encode(held)))
 
 
@@ -105,7 +105,7 @@ def past_view_of(query: NodeQuery) -> NodeQuery:
 
 
 def held_by(request: Read, positions: PositionsByLog) -> NodeQuery:
-    """Return the query that finds what a client holds at these positions."""
+    """Return the query that finds the records that a client holds at these positions."""
     return NodeQuery(
         command=Sow.command,
         topic=request.topic,
@@ -118,7 +118,7 @@ def held_by(request: Read, positions: PositionsByLog) -> NodeQuery:
 
 
 def fetch_of(first: int, count: int) -> NodeQuery:
-    """Return the request for the records from number `first` on, so many of them, of a query with samples."""
+    """Return the request for a range of records, from number `first` on, of a query with samples."""
     return NodeQuery(command=Fetch.command, command_id=COMMAND_ID, skip_n=first, top_n=count)
 
 
@@ -127,7 +127,7 @@ def fetch_of(first: int, count: int) -> NodeQuery:
 
 def subscription_of(query: NodeQuery, request: Subscribe, *, is_paused: bool, relays: bool) -> NodeQuery:
     """Return the subscription of one client to records."""
-    # The gateway keeps the rate itself, and replaces subscriptions itself. With a rate, it needs changes in the order
+    # The gateway itself keeps the rate and replaces subscriptions. With a rate, it needs changes in the order
     # of time.
     fastest = None if request.options.rate is None else ReplayRate(RATE_MAX, "messages")
     options = replace(request.options, replace=False, rate=fastest, pause=is_paused)
@@ -173,8 +173,8 @@ def options_of_window(options: Options, *, is_live: bool = True) -> Options:
 def options_of_stream(options: Options, *, relays: bool) -> Options:
     """Return the options that decide what live messages a subscription to records gets.
 
-    A gateway follows subscriptions with the same ones as one. If it `relays`, it makes the messages itself, and needs
-    only what decides which changes they are about.
+    A gateway follows subscriptions with equal options as one. If it `relays`, it makes the messages itself, and needs
+    only the options that select changes.
     """
     changes = Options(oof=options.oof, no_redundant=options.no_redundant, intrinsics=options.intrinsics)
     if relays:

@@ -46,7 +46,7 @@ FORMS = {
     "grouping": "grouping=[…]",
     "projection": "projection=[…]",
 }
-"""How each option is written."""
+"""The written form of each option."""
 
 RATE_MIN, RATE_MAX = 0.001, 1e9
 _RATE = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(KB|MB|X)?", re.ASCII)
@@ -110,7 +110,7 @@ class Options:
     """Limit the [rate](bookmarks.md#rate): messages or bytes per second, or a multiple of the original
     speed."""
     conflation: int | None = None
-    """Send the outcome of each interval: [conflation](#conflation)."""
+    """Send the result of each interval: [conflation](#conflation)."""
     conflation_key: tuple[Path, ...] = ()
     """In each interval, send only the last of the records with equal values in these fields."""
     format: Literal["json", "native"] = "json"

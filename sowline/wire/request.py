@@ -1,7 +1,7 @@
-"""The commands of clients, each a type whose values are as valid as can be said without its topics. Pure.
+"""The commands of clients, each a type whose values are checked as far as possible without its topics. Pure.
 
-`request_parser` makes them, once, where a request enters a service: a field takes the value of the field of
-`RequestFields` with the same name, or what the parser's table says.
+`request_parser` makes them, once, where a request enters a service. A field takes the value of the field of
+`RequestFields` with the same name, or the value that the parser's table defines.
 """
 
 from typing import ClassVar, TypeVar
@@ -21,7 +21,7 @@ from sowline.wire.request_fields import (
 )
 
 Bookmark = str | tuple[str, ...]
-"""A bookmark, a range, or a list of bookmarks, as it was written."""
+"""A bookmark, a range, or a list of bookmarks, in its written form."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class QueryRequest(OfTopic, frozen=True):
     bookmark: Bookmark = ""
     up_to: str = ""
     bookmark_range: BookmarkRange = BookmarkRange()
-    """What `bookmark` and `up_to` say."""
+    """The range from `bookmark` to `up_to`."""
     at_least: PositionsByLog = {}
     """The positions that the state must have reached."""
     staleness_seconds_max: float | None = None
@@ -68,20 +68,20 @@ class QueryRequest(OfTopic, frozen=True):
 
 
 class OfGateway(msgspec.Struct, frozen=True):
-    """What only a gateway demands of a query service."""
+    """The demands on a query service that only a gateway makes."""
 
     merges: bool = False
-    """Whether it merges the answer with those of other query services."""
+    """Whether the gateway merges the answer with those of other query services."""
     relays: bool = False
-    """Whether it makes the messages of its client's subscription itself."""
+    """Whether the gateway makes the messages of its client's subscription itself."""
     shares: bool = False
-    """Whether it passes the messages of the subscription on to several clients."""
+    """Whether the gateway passes the messages of the subscription on to several clients."""
     user: str = ""
-    """The user, or the address, of its client: the client's live views count as those of this user."""
+    """The user, or the address, of the gateway's client: the client's live views count as those of this user."""
     sample_n: int = 0
     """If not 0, each `sample_n`-th of the skipped records is a sample."""
     replaces: "Sow | None" = None
-    """The query at a bookmark that finds what its client holds."""
+    """The query at a bookmark that finds the records that the client holds."""
 
 
 class Read(QueryRequest, frozen=True):
@@ -126,7 +126,7 @@ class Subscribe(Read, frozen=True):
 
     @property
     def is_window(self) -> bool:
-        """Whether it is to a page or to groups, and not to single records."""
+        """Whether it subscribes to a page or to groups rather than to single records."""
         return self.skip_n is not None or bool(self.options.projection)
 
 
@@ -156,14 +156,14 @@ class ReadTimeline(QueryRequest, frozen=True):
 
     command = "timeline"
     bookmark_range: BookmarkRange = BookmarkRange((EPOCH,))
-    """What `bookmark` and `up_to` say; without a bookmark it begins at `epoch`."""
+    """The range from `bookmark` to `up_to`; without a bookmark it begins at `epoch`."""
     key: str = ""
     limit: int = 100
     reversed: bool = True
 
 
 class Write(OfTopic, frozen=True):
-    """A command for the log. Each field becomes a header, whose check refuses what the command does not take."""
+    """A command for the log. Each field becomes a header; its check refuses a field that the command doesn't take."""
 
     data: msgspec.Raw = msgspec.Raw(b"")
     filter: str = ""
@@ -290,7 +290,7 @@ def from_now(request: Q) -> Q:
 
 
 def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) -> Q:
-    """Return the command of a client that comes back with these positions; `end` is that of its range, if known."""
+    """Return the command of a client that returns with these positions; `end` is the end of its range, if known."""
     bookmark, asked = format_bookmark(positions), request.bookmark_range
     is_range = asked.end is not None and not request.up_to and end is None
     ranged = split_range(request.bookmark) if is_range and isinstance(request.bookmark, str) else None
@@ -306,7 +306,7 @@ def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) 
 
 
 def staleness_text(request: QueryRequest) -> str:
-    """Return the `max_staleness` of a command as it is written; empty if it has none."""
+    """Return the `max_staleness` of a command in its written form; empty if it has none."""
     seconds = request.staleness_seconds_max
     return "" if seconds is None else f"{round(seconds * 1000)}ms"
 

@@ -173,20 +173,20 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     traceparent: str = ""
     """The span of a [trace](traces.md) that a write belongs to."""
     merges: bool = False
-    """Whether a gateway asks, which merges the answer with those of other query services."""
+    """Whether the request is from a gateway that merges the answer with those of other query services."""
     relays: bool = False
-    """Whether a gateway asks, which makes the messages of the client's subscription itself."""
+    """Whether the request is from a gateway that makes the messages of the client's subscription itself."""
     shares: bool = False
-    """Whether a gateway asks, which passes the messages of the subscription on to several clients."""
+    """Whether the request is from a gateway that passes the subscription's messages on to several clients."""
     user: str = ""
     """The user, or the address, of the client that a gateway asks for: its live views count as those of this user."""
     sample_n: int = 0
-    """If not 0, a gateway asks for a deep page: each `sample_n`-th of the skipped records is a sample.
+    """If not 0, a gateway requests a deep page: each `sample_n`-th of the skipped records is a sample.
 
-    The service first sends what the samples are sorted by, then waits for `fetch`.
+    The service first sends the samples' sort values, then waits for `fetch`.
     """
     replaces: msgspec.Raw = msgspec.Raw(b"")
-    """The `sow` at a bookmark that finds what the client of a gateway holds. The answer is the difference from it."""
+    """The `sow` at a bookmark that finds the records that a gateway's client holds. The answer is the difference."""
 
 
 def _read_sow_keys(kind: type, given: Any) -> SowKeys:
@@ -258,7 +258,7 @@ def read_fields(text: bytes) -> RequestFields:
 
 
 def staleness_seconds(max_staleness: str) -> float:
-    """Return a `max_staleness` in seconds; raise `bad request` if it is no duration."""
+    """Return a `max_staleness` in seconds; raise `bad request` if it is not a duration."""
     try:
         return parse_duration_ms(max_staleness) / 1000
     except ValueError as error:

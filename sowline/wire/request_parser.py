@@ -1,6 +1,6 @@
-"""Parses requests: makes typed commands of the fields that a client sends. Pure.
+"""Parses requests: makes typed commands from the fields that a client sends. Pure.
 
-This happens once, where a request enters a service. Nothing behind it parses a field again.
+This happens once, where a request enters a service. No later code parses a field again.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ _NO_OPTIONS, _NO_ORDER, _NOW, _OF_CLIENT = Options(), Order(), BookmarkRange(), 
 def parse(fields: RequestFields, acks: frozenset[str] | None = None) -> Request:
     """Return the command that a request asks for, without the fields of other commands; raise why it is invalid.
 
-    `acks` are what `acks_of` returns, if the caller has them already.
+    `acks` is the result of `acks_of`, if the caller has it already.
     """
     given = acks_of(fields) if acks is None else acks
     return _PARSERS[fields.command](fields, given)
@@ -133,14 +133,14 @@ _PARSED: dict[str, Callable[[RequestFields], Any]] = {
 """How fields of commands are parsed, in this order."""
 
 _SENT_AS = {"options_text": "options", "order_text": "order_by", **dict.fromkeys(_PARSED, "command")}
-"""By a command's field, the request's field of another name that has its value.
+"""The request's field of another name that has the value of a command's field.
 
-For a field that is parsed this is any field: `made` puts the result in its place.
+For a field that is parsed, it is any field: `made` replaces its value with the result.
 """
 
 
 def _maker(kind: type[Request]) -> Parse:
-    """Return what makes a command of this kind: its fields are in the same order as the values."""
+    """Return the function that makes a command of this kind, with its fields in the order of the values."""
     names = kind.__struct_fields__
     assert names[0] == "acks"
     sent = attrgetter(*(_SENT_AS.get(name, name) for name in names[1:]))

@@ -64,6 +64,7 @@ def sow_records(
 ) -> list[bytes]:
     """Return many records of `sow` messages, each made from a SOW key, its `partition@position` and its body."""
     form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
+    # One look at all keys costs less than one at each.
     if not b"".join(keys).isalnum():
         keys = [escaped(key) for key in keys]
     return [form % record for record in zip(keys, locations, bodies, strict=True)]
@@ -77,7 +78,7 @@ def escaped(sow_key: bytes) -> bytes:
 def sow_batch(
     query_id: str, topic: str, records: Iterable[bytes], ordering: Sequence[Sequence[Any]] | None = None
 ) -> bytes:
-    """Return a `sow` message of several records; with `ordering`, also what a gateway sorts them by."""
+    """Return a `sow` message of several records; with `ordering`, also the values that a gateway sorts them by."""
     fields: dict[str, Any] = {"command": "sow", "query_id": query_id, "topic": topic}
     if ordering is not None:
         fields["ordering"] = ordering

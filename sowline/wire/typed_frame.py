@@ -1,7 +1,7 @@
-"""Binary frames: JSON that describes records, and behind it the records in the message type of their topic. Pure.
+"""Binary frames: JSON that describes records, then the records in the message type of their topic. Pure.
 
 A frame is the length of the JSON (4 bytes, big-endian), the JSON, and the bodies one after the other. The JSON is
-what a text frame would have, with the `size` of a body in place of `data`. The bodies are in the order of the sizes.
+that of a text frame, with the `size` of a body in place of `data`. The bodies are in the order of the sizes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ class TypedFrame(NamedTuple):
 
 
 def is_binary(frame: bytes) -> bool:
-    """Whether a message or frame of a service is binary, and not JSON."""
+    """Whether a message or frame of a service is binary rather than JSON."""
     return frame[:1] not in _JSON_BEGINS
 
 
@@ -33,7 +33,7 @@ def write_typed(text: bytes, bodies: Iterable[bytes]) -> bytes:
 
 
 def prefixed_length(data: bytes) -> bytes:
-    """Return the length of data, as it is written before them."""
+    """Return the length of data in the form that precedes them."""
     return len(data).to_bytes(LENGTH_BYTES, "big")
 
 
@@ -43,13 +43,13 @@ def split_typed(frame: bytes) -> TypedFrame:
     if len(frame) < LENGTH_BYTES or end > len(frame):
         raise SowlineError(
             "bad message",
-            f"expected a length of 4 bytes and so many bytes of JSON, got {len(frame)} bytes: {frame[:200]!r}",
+            f"expected a length of 4 bytes and that many bytes of JSON, got {len(frame)} bytes: {frame[:200]!r}",
         )
     return TypedFrame(frame[LENGTH_BYTES:end], frame[end:])
 
 
 def join_typed(messages: Sequence[bytes]) -> bytes:
-    """Return one binary frame with messages of which some are binary frames themselves."""
+    """Return one binary frame with messages, some of which are binary frames themselves."""
     if len(messages) == 1:
         return messages[0]
     parts = [split_typed(one) if is_binary(one) else TypedFrame(one, b"") for one in messages]

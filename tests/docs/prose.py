@@ -102,7 +102,7 @@ RULES = (
     ),
     Rule(
         "fronted object",
-        re.compile(r"(?:^|[;:] )Of (?:a|an|the|its|these|them|each|every|both|those)\b(?! (?:course)\b)", re.IGNORECASE),
+        re.compile(r"(?:^|[;:] )Of (?:an?|the|its|these|them|each|every|both|those)\b", re.IGNORECASE),
         "begin with the subject",
         is_of_pages=True,
     ),

@@ -93,7 +93,7 @@ def test_a_global_record_has_all_fields(parts: Parts) -> None:
     message = message_of(parts)
     names = [name for part in parts if part is not None for name in part]
     if len(set(names)) < len(names) or "#parts" in names:
-        with pytest.raises(SowlineError, match="expected fields of its own") as caught:
+        with pytest.raises(SowlineError, match="expected fields that no other part has") as caught:
             read(GLOBAL, message)
         assert caught.value.reason == "bad message"
         return

@@ -60,7 +60,7 @@ def wrong(text: str, path: Path) -> list[str]:
             "body: cast(a AS foo)",
             'body: expected a Spark SQL expression: unsupported data type "FOO" (column 11)',
         ),
-        ("body: qty price", "expected a Spark SQL expression: got one with a name of its own after it"),
+        ("body: qty price", "expected a Spark SQL expression: got one with its own name after it"),
         ("body: '*'", "expected a Spark SQL expression: got *"),
         ("body: r.*", "expected a Spark SQL expression: got *"),
         ("body: a /* so", "found an unclosed bracketed comment"),

@@ -43,7 +43,7 @@ class AvroCodec:
     def __init__(self, reader: Schema) -> None:
         self._root = load_types(reader).root
         self._defaults = Defaults()
-        # A default that its type does not allow is refused here, with the schema, and not with the first message.
+        # A default that its type doesn't allow is refused here, with the schema, rather than with the first message.
         with _errors():
             for record in records_below(self._root):
                 for field in record.fields:
@@ -60,9 +60,10 @@ class AvroCodec:
     def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
         """Return the canonical JSON of the fields that a delta changes.
 
-        With `fields`, the message is a whole record, and the delta has the fields at these paths. Raise `bad header`
-        for a path that the reader schema does not have. Without `fields`, the writer schema is a delta schema: it may
-        lack fields of the reader, in records at any depth. A field whose value is null is then absent from the delta.
+        With `fields`, the message is a whole record, and the delta consists of the fields at these paths. Raise
+        `bad header` for a path that the reader schema doesn't have. Without `fields`, the writer schema is a delta
+        schema: it may lack fields of the reader, in records at any depth. A field whose value is null is then absent
+        from the delta.
         """
         if fields is None:
             return _json_of(self._delta_reader(writer)(payload.data))
@@ -81,6 +82,8 @@ class AvroCodec:
         """
         document = json_object(body)
         with _errors("bad message"):
+            # Zero values only fill the bytes: the paths leave them out again when the delta is read
+            # (test_a_delta_comes_back_by_its_paths).
             filled = run(self._with_zeros.run, document)
             return self._encoder.bytes_of(filled), paths_of(self._root, document)
 
@@ -93,10 +96,10 @@ class AvroCodec:
         return self._normal(self._with_defaults, body)
 
     def upgraded(self, body: bytes) -> bytes:
-        """Return canonical JSON of an earlier reader schema as that of this one.
+        """Convert canonical JSON of an earlier reader schema to this one.
 
-        Fields are renamed by their aliases; those that this schema does not have are dropped; defaults are added. A
-        missing field without a default stays missing.
+        Fields are renamed by their aliases, unknown fields are dropped, and defaults are added. A missing field
+        without a default stays missing.
         """
         return self._normal(self._of_earlier, body)
 
@@ -116,12 +119,12 @@ class AvroCodec:
 
     @cached_property
     def _with_defaults(self) -> Normalizer:
-        """Adds defaults; refuses a missing field that has none."""
+        """Adds defaults; refuses a missing field without a default."""
         return Normalizer(self._root, self._defaults, Rules())
 
     @cached_property
     def _with_zeros(self) -> Normalizer:
-        """Adds defaults; a missing field that has none gets the zero value of its type."""
+        """Adds defaults; a missing field without a default gets the zero value of its type."""
         return Normalizer(self._root, self._defaults, Rules(missing="fill"))
 
     @cached_property
@@ -164,6 +167,7 @@ def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:
 def _json_of(document: _Json) -> bytes:
     body = write_body(document)
     try:
+        # Defaults may add levels below the deepest ones of the record.
         check_nesting(body)
     except SowlineError as error:
         raise bad_message(error.message) from None
@@ -172,7 +176,7 @@ def _json_of(document: _Json) -> bytes:
 
 @contextmanager
 def _errors(reason: str = "") -> Iterator[None]:
-    """Raise what does not fit as a SowlineError, with its own reason if none is given."""
+    """Raise a SchemaMisfit as a SowlineError, with its own reason if none is given."""
     try:
         yield
     except SchemaMisfit as misfit:

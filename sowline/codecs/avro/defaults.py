@@ -56,6 +56,8 @@ class _Expansion:
 
     def _count(self) -> None:
         self._values += 1
+        # A record may contain itself, or mention the next record twice
+        # (test_a_default_that_never_ends_is_a_bad_schema, test_a_default_that_doubles_at_each_level_is_a_bad_schema).
         if self._values > DEFAULT_VALUES_MAX or self._depth > _DEPTH_MAX:
             raise SchemaMisfit(
                 f"a default of at most {DEFAULT_VALUES_MAX} values and {_DEPTH_MAX} levels",
@@ -99,6 +101,7 @@ class _Expansion:
             try:
                 return self._value(branch, raw)
             except SchemaMisfit as misfit:
+                # The limit was exceeded: trying the next branch would hide that.
                 if misfit.reason == "bad schema":
                     raise
         raise SchemaMisfit(f"a default of {union}", excerpt(raw))
@@ -132,6 +135,8 @@ def _checked(raw: Any, kind: type) -> Any:
 
 
 def _leaf_default(leaf: AvroType, raw: Any) -> Any:
+    # A schema writes the default of a logical type as its base value, such as a date as days: it is checked without
+    # the logical type (test_defaults_are_in_canonical_form).
     plain = AvroType(leaf.kind, size=leaf.size, symbols=leaf.symbols)
     if leaf.kind in ("bytes", "fixed"):
         try:
@@ -149,6 +154,7 @@ def _leaf_default(leaf: AvroType, raw: Any) -> Any:
 def _leaf_zero(leaf: AvroType) -> Any:
     if leaf.kind == "enum":
         return leaf.default_symbol or leaf.symbols[0]
+    # The empty text is not a UUID: the zero value must be valid (test_a_missing_field_of_any_type_is_filled).
     if leaf.logical == "uuid" and leaf.kind == "string":
         return "00000000-0000-0000-0000-000000000000"
     base = bytes(leaf.size) if leaf.kind == "fixed" else _ZEROS[leaf.kind]

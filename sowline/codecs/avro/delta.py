@@ -1,4 +1,4 @@
-"""Deltas: the schema that reads one, the fields that one names, and records without their other fields."""
+"""Deltas: the schema that reads a delta, the fields that it names, and records reduced to those fields."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -32,6 +32,8 @@ class _DeltaTypes:
 
     def _mentioned(self, record: AvroType) -> AvroType:
         if record not in self._known:
+            # Known before its fields are made: a record may contain itself
+            # (test_a_delta_schema_of_a_record_that_contains_itself).
             self._known[record] = _empty(record)
             self._queue.append(record)
         return self._known[record]
@@ -61,13 +63,14 @@ def _empty(record: AvroType) -> AvroType:
 
 
 def fields_at(root: AvroType, paths: Sequence[str]) -> FieldTree:
-    """Return the fields at paths; raise `bad header` for one that the reader schema does not have."""
+    """Return the fields at paths; raise `bad header` for a path that the reader schema doesn't have."""
     return field_tree(paths, partial(_check_path, root))
 
 
 def _check_path(root: AvroType, path: Path) -> None:
     candidates = [root]
     for step in path.steps:
+        # A path through a union is valid if any branch has it.
         candidates = [inner for part in candidates for inner in _inner(part, step)]
     if not candidates:
         raise SowlineError(
@@ -76,7 +79,7 @@ def _check_path(root: AvroType, path: Path) -> None:
 
 
 def _inner(part: AvroType, step: object) -> list[AvroType]:
-    """Return the types of what a step leads to: a field, or a value of a map."""
+    """Return the types that a step leads to: the type of a field, or of a map's values."""
     part = part.itself
     match part.kind:
         case "union":
@@ -89,7 +92,7 @@ def _inner(part: AvroType, step: object) -> list[AvroType]:
 
 
 def kept(document: dict[str, Any], tree: FieldTree) -> dict[str, Any]:
-    """Return the fields of a record that are in a tree."""
+    """Return the fields of a record that a tree names."""
     done: dict[str, Any] = {}
     rest = [(document, tree, done)]
     while rest:
@@ -105,7 +108,7 @@ def kept(document: dict[str, Any], tree: FieldTree) -> dict[str, Any]:
 
 
 def paths_of(root: AvroType, body: dict[str, Any]) -> tuple[str, ...]:
-    """Return the paths of what a body changes: of the fields in objects that are records, else of whole fields.
+    """Return the paths that a body changes: the fields inside objects that are records, else whole fields.
 
     An object without fields changes nothing, unless it can be a map, or a record that has none.
     """
@@ -125,16 +128,18 @@ def paths_of(root: AvroType, body: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _is_descended(types: list[AvroType], value: Any) -> bool:
-    """Whether a delta names what is inside a value, and not the value."""
+    """Whether a delta names the fields inside a value rather than the value."""
     if not isinstance(value, dict):
         return False
     branches = [branch.itself for part in types for branch in part.branches or (part,)]
+    # An empty map is a value. The path of an empty record would set the whole record, filled with defaults
+    # (test_a_delta_of_an_empty_object_changes_nothing).
     if not value:
         return not any(
             branch.kind == "map" or (branch.kind == "record" and not branch.fields) for branch in branches
         )
     records = [branch for branch in branches if branch.kind == "record" and branch.fields]
     if any(branch.logical == "duration" for branch in branches):
-        # A duration is an object, too, and is replaced as a whole (test_a_delta_of_a_duration_or_a_record).
+        # A duration is an object too, but is replaced as a whole (test_a_delta_of_a_duration_or_a_record).
         records = [record for record in records if value.keys() <= {field.name for field in record.fields}]
     return bool(records)

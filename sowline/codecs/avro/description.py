@@ -43,6 +43,7 @@ class _Definitions:
 
     def mention(self, named: AvroType) -> Json:
         if named.name not in self.made:
+            # Reserved before its definition is made: a record may contain itself.
             self.made[named.name] = {}
             self._queue.append(named)
         return {"$ref": f"#/$defs/{named.name}"}
@@ -87,6 +88,7 @@ def _object(properties: Json) -> Json:
     return {
         "type": "object",
         "properties": properties,
+        # Canonical JSON has every field: defaults are filled in.
         "required": list(properties),
         "additionalProperties": False,
     }

@@ -15,18 +15,18 @@ _Encode = Callable[[Any], bytes]
 
 
 class Encoder:
-    """Encodes records of one reader schema. `branch` returns the number of the branch that a value is of."""
+    """Encodes records of one reader schema. `branch` returns the number of a value's branch."""
 
     def __init__(self, root: AvroType, branch: _Branch) -> None:
         self._root = root
         self._branch = branch
-        # The key None is for bytes that are ready.
+        # The key None is for bytes that are already encoded.
         self._leaves: dict[AvroType | None, _Encode] = {None: bytes}
 
     def bytes_of(self, document: dict[str, Any]) -> bytes:
-        """Return the bytes of canonical JSON; raise SchemaMisfit if a union's branch is not that of its value."""
+        """Return the bytes of canonical JSON; raise SchemaMisfit if a value doesn't fit its union's branch."""
         out = bytearray()
-        # A stack of what remains: a type and its value, or bytes that are ready.
+        # A stack of the remaining work: a type and its value, or encoded bytes.
         rest: list[tuple[AvroType | None, Any]] = [(self._root, document)]
         while rest:
             part, value = rest.pop()
@@ -55,8 +55,8 @@ class Encoder:
         return b""
 
 
-# A value may fit two branches of a union as far as they are compared, and only one of them further down. So the
-# encoder checks kinds and names again.
+# Branches are compared down to `FIT_DEPTH` levels. A value may fit two of them that far, and only one further
+# down. So the encoder checks kinds and names again.
 
 
 def _fields(record: AvroType, value: Any) -> list[tuple[AvroType | None, Any]]:
@@ -68,6 +68,7 @@ def _fields(record: AvroType, value: Any) -> list[tuple[AvroType | None, Any]]:
         ]
     except KeyError:
         fields = []
+    # A field that the record lacks would silently be left out of the bytes (test_the_encoder_checks_the_branch).
     if len(fields) != len(value) or len(fields) != len(record.fields):
         raise SchemaMisfit(f"the fields of {record}", excerpt(value))
     return fields

@@ -23,7 +23,7 @@ INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 NON_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-"""The doubles that JSON has no number for, by their text."""
+"""The doubles that JSON can't write as numbers, by their text."""
 
 _DAY_0: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date.max.toordinal()
@@ -31,6 +31,7 @@ _DAY_SECONDS: Final = 86_400
 _FLOAT: Final = struct.Struct("<f")
 _DURATION: Final = struct.Struct("<III")
 _DURATION_PARTS: Final = ("months", "days", "milliseconds")
+# Python's own parsers accept more: `20260228` as a date, braces around a UUID, digits of other scripts.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?")
 _DECIMAL = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
@@ -38,7 +39,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def formatter(leaf: AvroType) -> Convert | None:
-    """Return the function from a base value to canonical JSON; None if they are the same.
+    """Return the function from a base value to canonical JSON; None if the two are the same.
 
     The base value of an enum is its symbol. The function raises SchemaMisfit if the base value has no such form.
     """
@@ -46,7 +47,7 @@ def formatter(leaf: AvroType) -> Convert | None:
 
 
 def parser(leaf: AvroType) -> Convert:
-    """Return the function from JSON to a base value. It raises SchemaMisfit if the JSON is not one of this type."""
+    """Return the function from JSON to a base value. It raises SchemaMisfit if the JSON is no such value."""
     return _pair(leaf)[1]
 
 
@@ -94,6 +95,7 @@ def _boolean(value: Any) -> bool:
 
 def check_int(value: Any) -> int:
     """Return an integer of 32 bits, or raise SchemaMisfit."""
+    # In Python, true is an `int` (test_json_that_does_not_fit_is_refused).
     if type(value) is int and INT_MIN <= value <= INT_MAX:
         return value
     raise SchemaMisfit("an integer of 32 bits", excerpt(value))
@@ -111,7 +113,7 @@ def double_json(value: float) -> Any:
 
 
 def float_json(value: float) -> Any:
-    """Return the canonical JSON of a 32-bit float: the double whose shortest text is that of the float."""
+    """Return the canonical JSON of a 32-bit float: the double whose shortest text is the float's."""
     if not isfinite(value):
         return _non_finite(value)
     return float(orjson.dumps(np.float32(value), option=orjson.OPT_SERIALIZE_NUMPY))
@@ -155,6 +157,7 @@ def _base64(value: bytes) -> str:
 
 def _bytes(value: Any) -> bytes:
     try:
+        # Without the strict mode, characters that are not base64 are skipped, and a typo would become other bytes.
         return a2b_base64(_text(value), strict_mode=True)
     except (Base64Error, ValueError, SchemaMisfit):
         raise SchemaMisfit("bytes as base64 text", excerpt(value)) from None
@@ -209,6 +212,7 @@ def _decimal_pair(leaf: AvroType) -> tuple[Convert, Convert]:
         return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
 
     def parse(value: Any) -> bytes:
+        # Besides its digits, a text has at most a sign, a point and a zero before the point.
         match = _DECIMAL.fullmatch(value) if type(value) is str and len(value) <= leaf.precision + 3 else None
         if match is None or len(match[3] or "") > scale:
             raise SchemaMisfit(expected, excerpt(value))
@@ -330,6 +334,7 @@ def _timestamp_pair(digits: int, zone: str) -> tuple[Convert, Convert]:
             units = _clock_units(clock, digits)
             if units is not None:
                 since: int = _days(day_text) * day + units
+                # In nanoseconds, 64 bits end in the year 2262.
                 if LONG_MIN <= since <= LONG_MAX:
                     return since
         raise SchemaMisfit(expected, excerpt(value))

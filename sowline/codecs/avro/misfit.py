@@ -1,4 +1,4 @@
-"""What does not fit a schema, and where."""
+"""The error for a value that doesn't fit a schema, with the path to the value."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ class SchemaMisfit(Exception):
         """The path, innermost step first."""
 
     def error(self, reason: str = "") -> SowlineError:
-        """Return the error to raise; `reason` replaces its own."""
+        """Return the error to raise; `reason` replaces the misfit's own reason."""
         path = str(Path(tuple(reversed(self.steps)))) if self.steps else "the record"
         if len(path) > PATH_TEXT_MAX:
             path = f"{path[:PATH_TEXT_MAX]}..."

@@ -17,7 +17,7 @@ from sowline.codecs.avro.steps import Cell, Convert, Later, ValueConverter, arra
 from sowline.codecs.avro.types import AvroField, AvroType
 
 Missing = Literal["refuse", "leave", "fill"]
-"""What becomes of a missing field without a default: it is refused, left missing, or filled with its zero value."""
+"""How a missing field without a default is treated: refused, left missing, or filled with its zero value."""
 
 FIT_DEPTH: Final = 3
 _NO, _BARELY_FITS, _FITS, _IS_CANONICAL = range(4)
@@ -36,6 +36,8 @@ class _Leaf:
             done = self.canonical(value)
         except SchemaMisfit:
             return _NO
+        # In Python, 1 and 1.0 are equal, but only 1 is canonical for `long`
+        # (test_json_is_of_the_branch_that_it_fits_best).
         return _IS_CANONICAL if type(done) is type(value) and done == value else _FITS
 
 
@@ -126,6 +128,8 @@ class Normalizer:
         """Return the number of the branch that a value is of; raise SchemaMisfit if it fits none."""
         if union.is_optional:
             return union.null_index if value is None else 1 - union.null_index
+        # Without a bound on the depth, the unions further down would be compared again at each level, in exponential
+        # time (test_a_union_of_records_takes_no_exponential_time).
         fits = [self._fit(branch, value, FIT_DEPTH) for branch in union.branches]
         best = max(fits)
         if best == _NO:
@@ -163,6 +167,8 @@ class Normalizer:
                 fit = min(fit, _FITS)
             else:
                 fit = min(fit, _NO if self._rules.missing == "refuse" else _BARELY_FITS)
+        # A record that has lost a field is the one that still shares others
+        # (test_upgraded_finds_the_record_of_a_union_by_its_fields).
         if found < len(value):
             fit = min(fit, _NO if not self._rules.is_earlier else _FITS if found else _BARELY_FITS)
         return fit
@@ -195,10 +201,12 @@ class Normalizer:
                 elif part.convert is None:
                     done[field.name] = value[source]
                 elif part.is_late:
+                    # Reserves the field's position: canonical JSON has the fields in the schema's order.
                     done[field.name] = None
                     later.append((done, field.name, part.convert, value[source]))
                 else:
                     done[field.name] = _converted(part.convert, value[source], later, field.name)
+            # A misspelled field must not be dropped silently (test_a_writer_names_only_fields_of_the_schema).
             if not self._rules.is_earlier and not names.issuperset(value):
                 raise _unknown_field(value, names)
             return done

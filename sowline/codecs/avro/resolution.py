@@ -1,4 +1,4 @@
-"""Resolves a writer schema against a reader schema: plain values of the one become canonical JSON of the other.
+"""Resolves a writer schema against a reader schema: plain values of the writer become canonical JSON of the reader.
 
 The rules are those of Avro's specification. Where it leaves a choice: a reader's union takes the branch of the same
 kind and full name, else the first of the same name, else the first that the writer's type resolves to. Two different
@@ -43,13 +43,13 @@ def resolved(writer: AvroType, reader: AvroType, defaults: Defaults) -> Convert:
 def check_resolves(writer: AvroType, reader: AvroType, defaults: Defaults) -> None:
     """Raise SchemaMisfit with the reason `incompatible schema` unless each record of the writer can be read.
 
-    It must also be possible from canonical JSON: text stays text, bytes stay bytes, and logical types the same.
+    Canonical JSON must be convertible too: text stays text, bytes stay bytes, and logical types stay the same.
     """
     _Resolver(defaults, is_strict=True).run(writer, reader)
 
 
 class _Resolver:
-    """Compiles the converters of one pair of schemas; a strict one refuses what only some values would show."""
+    """Compiles the converters of one pair of schemas; if strict, refuses a pair that some values can't pass."""
 
     def __init__(self, defaults: Defaults, is_strict: bool) -> None:
         self._defaults = defaults
@@ -83,6 +83,8 @@ class _Resolver:
             if self._is_strict or not path:
                 misfit.steps.extend(reversed(path))
                 raise
+            # By Avro's rules, this matters only once a message has such a value
+            # (test_a_value_may_be_what_can_not_be_read).
             return _Refusal(misfit)
 
     # one pair of types
@@ -138,7 +140,7 @@ class _Resolver:
                 return self._part(writer, branch)
             except SchemaMisfit as misfit:
                 refusals.append(misfit)
-        # A record that has changed says more than that it is none of the branches.
+        # The difference within a changed record tells the user more than "none of the branches".
         raise next((misfit for misfit in refusals if misfit.steps), _incompatible(writer, reader))
 
     def _check_names(self, writer: AvroType, reader: AvroType) -> None:
@@ -154,6 +156,8 @@ class _Resolver:
             if writer.size != reader.size:
                 raise SchemaMisfit(f"{reader.size} bytes", f"{writer.size} bytes", "incompatible schema")
         self._check_logical(writer, reader)
+        # JSON of earlier bytes is base64: taken for text, it would be another value
+        # (test_text_and_bytes_are_promoted_when_read).
         if self._is_strict and writer.kind != reader.kind and reader.kind in _TEXTS:
             raise _incompatible(writer, reader)
         return _composed(
@@ -175,6 +179,8 @@ class _Resolver:
             raise _unknown_symbol(reader, unknown[0])
 
         def convert(number: Any, later: Later) -> str:
+            # fastavro reads symbols as plain integers, so it accepts any number
+            # (test_bytes_that_are_no_value_are_refused).
             if not 0 <= number < len(symbols):
                 raise SchemaMisfit(f"the number of a symbol, from 0 to {len(symbols) - 1}", str(number))
             symbol: str | None = symbols[number]
@@ -291,13 +297,14 @@ class _Refusal:
         self._misfit = misfit
 
     def __call__(self, value: Any, later: Later) -> Any:
+        # A new error for each value: those that pass it on add their steps to it.
         misfit = SchemaMisfit(self._misfit.expected, self._misfit.got, self._misfit.reason)
         misfit.steps.extend(self._misfit.steps)
         raise misfit
 
 
 def _distance(writer: AvroType, branch: AvroType) -> int:
-    """Return how little two types have in common, so that a union's branches can be tried in that order."""
+    """Return how little two types have in common: the order in which a union's branches are tried."""
     if writer.kind != branch.kind:
         return 3
     return 0 if writer.name == branch.name else 1 if _have_one_name(writer, branch) else 2

@@ -7,7 +7,7 @@ from sowline.codecs.avro.misfit import SchemaMisfit
 from sowline.model.path import Step
 
 Later = list[tuple[Any, Any, "Convert", Any]]
-"""What remains to convert: the container that the value is put into, at which key, the function, and the value."""
+"""Values still to convert: the container that receives the value, its key there, the function, and the value."""
 
 Convert = Callable[[Any, Later], Any]
 """A converter. It may put a part of its value into `Later` instead of converting it."""
@@ -50,6 +50,7 @@ def run(convert: Convert, value: Any) -> Any:
             container[key] = convert_part(part, later)
         except SchemaMisfit as misfit:
             misfit.steps.append(key)
+            # Searched only after an error: a path for each pending value would cost memory in every record.
             misfit.steps.extend(_path_to(container, done))
             raise
     return done

@@ -18,7 +18,7 @@ PRECISION_MAX: Final = 1000
 """The number of digits of a decimal. Python converts a few thousand digits at most."""
 
 FIXED_BYTES_MAX: Final = 1 << 24
-"""The size of a fixed type. A missing field of it is filled with so many bytes."""
+"""The size of a fixed type. A missing field of this type is filled with this many bytes."""
 
 _NAMED: Final = ("record", "enum", "fixed")
 _UNITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
@@ -34,7 +34,7 @@ _LOGICAL: Final = {
 class AvroType:
     """One type of a schema. `kind` is Avro's word, `union`, or `reference`: a mention of a record by its name.
 
-    A reference is the only way in which types can form a circle, so functions recurse through all other types.
+    Only references can form a cycle, so functions can recurse through all other types.
     """
 
     kind: str
@@ -137,6 +137,8 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
         return _Builder(named).type_of(parse_schema(raw, parsed_names, _ignore_default_error=True))
     except SchemaMisfit as misfit:
         raise misfit.error("bad schema") from None
+    # These come from the process, not from the schema. As `bad schema` they would be cached, and refuse every later
+    # message under the schema.
     except (MemoryError, RecursionError):
         raise
     # fastavro reports an invalid schema by whatever exception its first wrong step raises.
@@ -148,6 +150,7 @@ def _load(text: str, what: str, parsed_names: dict[str, Any], named: dict[str, A
 
 def _check_depth(raw: Any, what: str) -> None:
     """Raise if a schema nests too deep for functions that recurse through its types."""
+    # Not recursive: the text decides how deep it nests (test_a_schema_of_many_levels_is_refused).
     level = [raw]
     for _ in range(SCHEMA_NESTING_MAX):
         level = [
@@ -197,11 +200,13 @@ class _Builder:
         mentioned = self._named.get(name)
         if mentioned is None:
             return AvroType(name)
+        # Only a record can contain a mention of itself.
         return AvroType("reference", target=mentioned) if mentioned.kind == "record" else mentioned
 
     def _union(self, parsed: list[Any]) -> AvroType:
         branches = tuple(self.type_of(branch) for branch in parsed)
         kinds = [branch.itself.name or branch.kind for branch in branches]
+        # fastavro accepts all of these, as well as fields of one name and sizes below 0.
         if not kinds or len(set(kinds)) < len(kinds) or "union" in kinds:
             raise SchemaMisfit("a union of different types", ", ".join(kinds) or "an empty one")
         return AvroType("union", branches=branches)

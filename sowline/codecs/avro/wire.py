@@ -1,4 +1,4 @@
-"""Decodes the bytes of a record into plain values, with fastavro, and bounds what hostile bytes may cost.
+"""Decodes the bytes of a record into plain values, with fastavro, and bounds the cost of hostile bytes.
 
 A plain value is a base value: logical types are left out. An enum is the number of its symbol. A value of a union of
 null and one other type is that value; of another union, it is an object with one member, whose name is the number of
@@ -19,7 +19,7 @@ from sowline.model.nesting import NESTING_MAX
 
 FREE_STEPS: Final = 10_000
 BYTE_STEPS: Final = 10
-"""A message may have so many values, and so many more for each of its bytes: values like null take no bytes."""
+"""A message may have this many values, plus this many per byte of its length: values like null take no bytes."""
 
 _VARINT_BYTES: Final = 10
 _SIZES: Final = {"null": 0, "float": 4, "double": 8}
@@ -69,7 +69,7 @@ def _wire_schema(types: AvroTypes) -> Any:
 
 
 class _Namer:
-    """Writes types as schemas, with names of its own: each type is defined where the text defines it."""
+    """Writes types as schemas, with generated names: each type is defined where the text defines it."""
 
     def __init__(self) -> None:
         self._names: dict[AvroType, str] = {}
@@ -96,7 +96,7 @@ class _Namer:
         return part.kind
 
     def definition(self, record: AvroType) -> Any:
-        """Return the schema of a record, even if there is one of it."""
+        """Return the schema of a record, even if the record already has one."""
         name = self._names[record] = self._new_name()
         fields = [{"name": field.name, "type": self.schema_of(field.type)} for field in record.fields]
         return {"type": "record", "name": name, "fields": fields}
@@ -168,7 +168,7 @@ class _Cost:
 
 
 def records_below(root: AvroType) -> _Uses:
-    """Return all records, each with those that it mentions by name."""
+    """Return all records, each with the records that it mentions by name."""
     uses: _Uses = {}
     found = [root]
     while found:
@@ -180,7 +180,7 @@ def records_below(root: AvroType) -> _Uses:
 
 
 def _parts(record: AvroType) -> list[AvroType]:
-    """Return the types in a record, down to the next records."""
+    """Return the types in a record, not following references to other records."""
     parts: list[AvroType] = []
     rest = [field.type for field in record.fields]
     while rest:
@@ -209,7 +209,7 @@ class _Block:
 def check_bytes(root: AvroType, data: bytes) -> None:
     """Raise SchemaMisfit if bytes do not begin with a record, nest too deep or have too many values without bytes.
 
-    It takes a time that grows with the bytes only, and no stack.
+    Its time grows only with the number of bytes, and it doesn't recurse.
     """
     _Check(data).run(root)
 
@@ -266,6 +266,8 @@ class _Check:
             block.remaining = self._count()
             if not block.remaining:
                 return
+            # Items without bytes: their count is paid at once, because a block may claim 2^62 of them
+            # (test_hostile_bytes_are_refused).
             if block.has_free_items:
                 self._spend(block.remaining)
                 block.remaining = 1
@@ -277,6 +279,7 @@ class _Check:
 
     def _count(self) -> int:
         count = self._long()
+        # A negative count is followed by the size of the block in bytes (test_blocks_with_sizes_are_read).
         if count < 0:
             self._long()
         return abs(count)

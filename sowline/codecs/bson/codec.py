@@ -32,7 +32,7 @@ _NON_FINITE: Final = re.compile(rb"[\xf0-\xff][\x7f\xff]")
 """The last bytes of a double that is not finite; other messages may have them, too."""
 
 _HEADER_BYTES: Final = 6
-"""What precedes the document in a document that has it under an empty name: size, type and name."""
+"""The bytes before a document that is nested under an empty name: size, type and name."""
 
 
 class BsonCodec(SchemalessCodec):
@@ -59,7 +59,7 @@ class BsonCodec(SchemalessCodec):
         return _encoded(document)
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
-        """Return the JSON of a record after a delta: documents are merged, all other values are replaced."""
+        """Return the JSON of a record after a delta: documents are merged, and all other values are replaced."""
         return merged_values(body, delta, RESERVED)
 
 
@@ -68,8 +68,9 @@ def _decoded(data: bytes) -> dict[str, Any]:
         return bson.decode(data, _OPTIONS)
     except MemoryError:
         raise
-    # bson reports most of what is no document as InvalidBSON, and the rest as the first wrong step raises it.
+    # bson raises InvalidBSON for most invalid documents, and for the rest whatever its first wrong step raises.
     except Exception as error:
+        # bson wraps the RecursionError in an InvalidBSON: only the text tells them apart (test_the_depth_is_limited).
         if "recursion" in str(error):
             raise too_deep() from None
         raise bad_message(
@@ -78,7 +79,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _json_of(document: dict[str, Any]) -> bytes:
-    # Code is a text with a class of its own.
+    # Code is a subclass of str: without the option, orjson would write it as a text.
     return json_bytes(document, value_json, orjson.OPT_PASSTHROUGH_SUBCLASS)
 
 

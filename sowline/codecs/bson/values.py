@@ -48,7 +48,7 @@ _UUID_SUBTYPE: Final = 4
 
 
 def value_json(value: Any) -> Any:
-    """Return the JSON of a value for which orjson has none. It may have such values in it."""
+    """Return the JSON of a value that orjson can't write. The result may contain more such values."""
     return _JSON[type(value)](value)
 
 
@@ -74,6 +74,7 @@ def _code_json(code: Code) -> dict[str, Any]:
 
 
 def _reference_json(reference: DBRef) -> dict[str, Any]:
+    # as_doc() returns a SON, a subclass of dict for which `_JSON` has no form.
     document = reference.as_doc()
     return {name: document[name] for name in document}
 
@@ -99,7 +100,7 @@ _JSON: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 def value_of(part: dict[str, Any]) -> Any:
-    """Return the value of a value object, in which others are values already; raise ValueError if it is none."""
+    """Return the value of a value object, whose inner value objects are values; raise ValueError if invalid."""
     if "$scope" in part:
         return _scoped_code(part["$code"], part["$scope"])
     ((name, value),) = part.items()
@@ -151,6 +152,7 @@ def _double(value: Any) -> float:
 
 
 def _date(value: Any) -> DatetimeMS:
+    # `{"$date": {"$numberLong": …}}`, the form of dates outside of the years 1 to 9999, has become this already.
     if type(value) is Int64:
         return DatetimeMS(int(value))
     seconds, millis = instant_of(value, _DIGITS)
@@ -159,6 +161,7 @@ def _date(value: Any) -> DatetimeMS:
 
 def _decimal(value: Any) -> Decimal128:
     try:
+        # The time to parse a decimal grows with its length, and 34 digits need no more.
         if type(value) is str and len(value) <= _DECIMAL_CHARS_MAX:
             return Decimal128(value)
     except DecimalException:
@@ -184,6 +187,7 @@ def _regex(value: Any) -> Regex[str]:
         if (
             type(pattern) is str
             and type(options) is str
+            # BSON ends a pattern at its first zero byte.
             and "\0" not in pattern
             and set(options) <= _FLAGS.keys()
         ):
@@ -201,6 +205,7 @@ def _timestamp(value: Any) -> Timestamp:
 
 def _end_key(kind: type) -> Callable[[Any], Any]:
     def parse(value: Any) -> Any:
+        # In Python, true and 1.0 equal 1.
         if type(value) is int and value == 1:
             return kind()
         raise ValueError("the number 1")

@@ -1,6 +1,6 @@
 """The codec of message type `composite-global`: the fields of all parts in one object.
 
-`#parts` says which part has which fields, in the order of the parts: an array of names; `"*"` for the one part that
+`#parts` lists the fields of each part, in the order of the parts: an array of names; `"*"` for the one part that
 has all other fields; null for a part of no bytes. Two parts have no field in common.
 """
 
@@ -25,7 +25,7 @@ from sowline.codecs.schemaless import JSON_OBJECT, SchemalessCodec
 from sowline.model.nesting import check_nesting
 
 PARTS_FIELD: Final = "#parts"
-"""The field that says which part has which fields."""
+"""The field that lists the fields of each part."""
 
 _REST: Final = "*"
 _Names = list[str] | str | None
@@ -56,6 +56,8 @@ class CompositeGlobalCodec(SchemalessCodec):
             found = raw_fields(part.read(data)) if data else {}
             _check_new(part, found, fields)
             fields |= found
+            # Canonical: the first part with bytes is the rest. So a field that enrichment adds has a part
+            # (test_fields_that_are_added_are_those_of_the_rest).
             names.append((list(found) if _REST in names else _REST) if data else None)
         fields[PARTS_FIELD] = Raw(_write(names))
         body = raw_object(fields)
@@ -106,7 +108,7 @@ class CompositeGlobalCodec(SchemalessCodec):
         check_same_parts(self._parts, earlier)
 
     def _names(self, text: Raw | None) -> list[_Names]:
-        """Return what `#parts` says; raise `bad message` unless it has one entry for each part and no name twice."""
+        """Return `#parts`; raise `bad message` unless it has one entry for each part and no name twice."""
         try:
             names = _read_names(b"null" if text is None else text)
         except msgspec.MsgspecError:
@@ -124,11 +126,12 @@ class CompositeGlobalCodec(SchemalessCodec):
 
 def _check_new(part: MessagePart, found: dict[str, Raw], fields: dict[str, Raw]) -> None:
     for name in found:
+        # One of two equal names would be lost (test_fields_in_common_are_refused).
         if name in fields or name == PARTS_FIELD:
             what = "is reserved" if name == PARTS_FIELD else "an earlier part also has"
             raise bad_message(
-                f"part {part.number}: expected fields of its own, got {name[:60]!r}, which {what}: rename it, or use"
-                " composite-local"
+                f"part {part.number}: expected fields that no other part has, got {name[:60]!r}, which {what}:"
+                " rename it, or use composite-local"
             )
 
 

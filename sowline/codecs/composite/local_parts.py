@@ -40,12 +40,12 @@ class CompositeLocalCodec(SchemalessCodec):
         return self._read(payload, MessagePart.read)
 
     def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
-        """Return the canonical JSON of the parts that a delta changes, each a delta of its own type."""
+        """Return the canonical JSON of the parts that a delta changes; each is a delta of the part's type."""
         check_no_fields(fields)
         return self._read(payload, MessagePart.read_delta)
 
     def write(self, body: bytes) -> bytes:
-        """Return the bytes of a record; what it lacks is a part of no bytes."""
+        """Return the bytes of a record; a missing part has no bytes."""
         return self._written(body, MessagePart.write)
 
     def write_delta(self, body: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -53,7 +53,7 @@ class CompositeLocalCodec(SchemalessCodec):
         return self._written(body, MessagePart.write_delta), ()
 
     def merged(self, body: bytes, delta: bytes) -> bytes:
-        """Return the JSON of a record after a delta: parts are merged as their types are, new ones are added."""
+        """Return the JSON of a record after a delta: parts merge by the rules of their types, new ones are added."""
         record = raw_fields(body)
         for name, value in raw_fields(delta).items():
             before, part = record.get(name), self._parts.get(name)
@@ -71,6 +71,7 @@ class CompositeLocalCodec(SchemalessCodec):
         properties: dict[str, Any] = {}
         definitions: dict[str, Any] = {}
         for name, part in self._parts.items():
+            # Two parts may define the same name (test_the_definitions_of_parts_have_names_of_their_own).
             described = renamed(part.codec.described(), name)
             described.pop("$schema", None)
             definitions |= {f"{name}.{key}": value for key, value in described.pop("$defs", {}).items()}
@@ -87,6 +88,7 @@ class CompositeLocalCodec(SchemalessCodec):
         found = zip(self._parts.items(), split(payload.data, len(self._parts)), strict=True)
         texts = (b'"%s":%s' % (name.encode(), read(part, data)) for (name, part), data in found if data)
         body = b"{%s}" % b",".join(texts)
+        # A part is one level further down than a message of its type (test_the_depth_is_limited).
         check_nesting(body)
         return body
 
@@ -107,7 +109,7 @@ class CompositeLocalCodec(SchemalessCodec):
 
 
 def renamed(schema: Any, number: str) -> Any:
-    """Return a part's schema in the schema of all parts, where its definitions have other names."""
+    """Return a part's schema with its definitions renamed, for the schema of all parts."""
     if isinstance(schema, list):
         return [renamed(one, number) for one in schema]
     if not isinstance(schema, dict):

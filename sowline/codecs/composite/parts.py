@@ -38,7 +38,7 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JsonPart(SchemalessCodec):
-    """The codec of a part of type `json`: an object, byte for byte without the blanks around it."""
+    """The codec of a part of type `json`: an object, kept byte for byte except the blanks around it."""
 
     def read(self, payload: MessagePayload, writer: Schema) -> bytes:
         """Return the object."""
@@ -57,9 +57,9 @@ T = TypeVar("T")
 def _naming_part(
     method: Callable[Concatenate["MessagePart", P], T],
 ) -> Callable[Concatenate["MessagePart", P], T]:
-    """Let the errors of a method name its part."""
+    """Name the part in the errors of a method."""
 
-    # Each part of each message comes here: a context manager takes several times as long as this.
+    # This runs for each part of each message: a context manager takes several times as long.
     @wraps(method)
     def naming(part: "MessagePart", /, *args: P.args, **named: P.kwargs) -> T:
         try:
@@ -75,7 +75,7 @@ class MessagePart:
 
     def __init__(self, number: int, type: str, options: str) -> None:
         self.number = number
-        # A part may be of type `json`, which has a codec only here.
+        # A part may be of type `json`, which has a codec only in composite messages.
         self.schema = Schema(cast(SchemaType, type), options)
         self.codec = self._codec(type)
 
@@ -95,7 +95,7 @@ class MessagePart:
 
     @_naming_part
     def read_delta(self, data: bytes) -> bytes:
-        """Return the canonical JSON of what a part changes."""
+        """Return the canonical JSON of a part's delta."""
         return self.codec.read_delta(MessagePayload(data), self.schema, None)
 
     @_naming_part
@@ -105,7 +105,7 @@ class MessagePart:
 
     @_naming_part
     def write_delta(self, body: bytes) -> bytes:
-        """Return the bytes of what a part changes."""
+        """Return the bytes of a part's delta."""
         return _some(self.codec.write_delta(body)[0])
 
     @_naming_part
@@ -115,7 +115,7 @@ class MessagePart:
 
     @_naming_part
     def check_reads(self, earlier: Schema) -> None:
-        """Raise `incompatible schema` unless the part reads what was written under earlier options."""
+        """Raise `incompatible schema` unless the part reads messages written under earlier options."""
         self.codec.check_reads(earlier)
 
 
@@ -134,13 +134,14 @@ def parts_of(reader: Schema) -> list[MessagePart]:
             f'expected a message_format like {{"parts": [{{"type": "json"}}]}}: {error}'
         ) from None
     return [
+        # Sorted, because codecs are cached by the text of their options.
         MessagePart(number, part.type, orjson.dumps(part.format, option=orjson.OPT_SORT_KEYS).decode())
         for number, part in enumerate(options.parts)
     ]
 
 
 def check_same_parts(parts: Sequence[MessagePart], earlier: Schema) -> None:
-    """Raise `incompatible schema` unless each part reads what was written as the same part of earlier options."""
+    """Raise `incompatible schema` unless each part reads messages that earlier options wrote for the same part."""
     before = parts_of(earlier)
     types, types_before = ([part.schema.type for part in some] for some in (parts, before))
     if types != types_before:
@@ -152,12 +153,13 @@ def check_same_parts(parts: Sequence[MessagePart], earlier: Schema) -> None:
 
 
 def split(data: bytes, count: int) -> list[bytes]:
-    """Return the bytes of the parts of a message; raise `bad message` unless there are so many and nothing else."""
+    """Return the bytes of a message's parts; raise `bad message` unless it has exactly these parts."""
     found: list[bytes] = []
     at = 0
     for number in range(count):
         start = at + _LENGTH.size
         length = _LENGTH.unpack_from(data, at)[0] if start <= len(data) else None
+        # The length is compared before anything is read: it may claim 4 GB (test_hostile_bytes_are_refused).
         if length is None or length > len(data) - start:
             raise bad_message(
                 f"expected {count} parts, each after its length in 4 bytes, got a message of {len(data)} bytes with"

@@ -21,7 +21,7 @@ class NvfixCodec(SchemalessCodec):
     """Converts between NVFIX messages and canonical JSON. It implements `Codec`.
 
     A message has fields `name=value`, each with a separator after it; the last separator may be missing. JSON has
-    the texts by name, in the order of the message; those of a name that comes several times are an array.
+    the texts by name, in the order of the message; the texts of a repeated name are an array.
     """
 
     has_options = True
@@ -43,11 +43,11 @@ class NvfixCodec(SchemalessCodec):
         return self._message(*fields_of(document, groups))
 
     def completed(self, body: bytes) -> bytes:
-        """Return the canonical JSON of a record; raise `bad message` if no message has it."""
+        """Return the canonical JSON of a record; raise `bad message` if no message can express it."""
         return _json(self._canonical(body)[0])
 
     def upgraded(self, body: bytes) -> bytes:
-        """Return canonical JSON under earlier options as that under these, which may name more fields."""
+        """Convert canonical JSON of earlier options to these, which may name more fields."""
         return self.completed(body) if self._options.names else body
 
     def described(self) -> dict[str, Any]:
@@ -87,6 +87,7 @@ class FixCodec(NvfixCodec):
         names = list(map(options.names.get, tags, tags)) if options.names else tags
         groups = self._groups(names, values)
         document = document_of(names, values, groups)
+        # Sorting the fields takes longer than this look, and most messages are in order already.
         if not self._session.is_arranged(document):
             document = arranged(document, groups, self._session.ranks)
         return _json(document)
@@ -101,6 +102,7 @@ class FixCodec(NvfixCodec):
         named = self._normalizer.named(document_in(body))
         name = self._options.message_type_name
         message_type = named.get(name)
+        # The MsgType decides which groups there are, so it becomes canonical before the other fields.
         is_one = not isinstance(message_type, list)
         groups = self._options.groups(self._normalizer.single(name, message_type) if is_one else None)
         document = self._normalizer.values(named, groups)

@@ -1,4 +1,4 @@
-"""Whether records that were stored under earlier options are still right under others."""
+"""Whether records that were stored under earlier options are still valid under later ones."""
 
 from sowline.codecs.errors import incompatible_schema
 from sowline.codecs.fix.options import FixOptions

@@ -31,9 +31,11 @@ def described(options: FixOptions) -> dict[str, Any]:
     definitions: dict[str, Any] = {"value": _VALUE, "field": _FIELD}
     properties: dict[str, Any] = {name: {"$ref": "#/$defs/field"} for name in options.tags}
     for name, by_type in groups.items():
+        # One definition for all messages: a member in some of them is described as a member in each.
         definitions[f"group {name}"] = _group(frozenset().union(*by_type.values()), options)
         properties[name] = _reference(name)
     for tag in [*options.data, *((BODY_LENGTH, CHECK_SUM) if options.is_fix else ())]:
+        # Computed when a message is written: no record has it.
         properties[options.name_of(tag)] = False
     schema: dict[str, Any] = {
         "$schema": _DRAFT,

@@ -18,11 +18,12 @@ _Members = dict[int, None]
 
 
 def read_dictionary(xml: str, *more: str) -> dict[str, Any]:
-    """Return `names`, `groups` and `data`, as the options of a topic have them.
+    """Return `names`, `groups` and `data`, in the form of a topic's options.
 
-    Several dictionaries count as one, such as those of FIXT 1.1 and FIX 5.0; of two names of a tag, the later counts.
-    A group's members are those of all messages. Where that would be wrong for some messages, as a field that comes
-    after the group in one message is a member in another, `groups` also has a key with the MsgType, like `D:711`.
+    Several dictionaries count as one, such as those of FIXT 1.1 and FIX 5.0. The last name of a tag counts.
+    A group's members come from all messages. That can be wrong for some messages: a field that comes
+    after the group in one message may be a member in another. Then `groups` also has a key with the MsgType, like
+    `D:711`.
     Raise `bad schema` if a text is not a data dictionary.
     """
     names: dict[str, str] = {}
@@ -87,12 +88,13 @@ class _Dictionary:
         return self.numbers[name]
 
     def parts(self, element: Element, level: int = 0) -> Iterator[Element]:
-        """Yield the fields and groups of a message, a group or a component, those of its components included."""
+        """Yield the fields and groups of a message, a group or a component, including those of its components."""
         if level > _LEVELS_MAX:
             raise bad_schema(
                 f"expected at most {_LEVELS_MAX} levels of components in a data dictionary, got more"
             )
         for part in element:
+            # Components may contain each other, even in a circle: hence the limit above.
             if part.tag != "component":
                 yield part
                 continue
@@ -102,7 +104,7 @@ class _Dictionary:
             yield from self.parts(self._components[name], level + 1)
 
     def data(self) -> Iterator[tuple[str, int]]:
-        """Yield the tag of each length, and that of its data."""
+        """Yield the tag of each length field with the tag of its data field."""
         before: Element | None = None
         for field in self._fields:
             if field.get("type") in _DATA_TYPES:
@@ -122,6 +124,8 @@ class _Dictionary:
         stated = field.get("lenField")
         if stated is not None:
             return int(stated) if stated.isdecimal() else self.numbers.get(stated)
+        # Dictionaries differ: some state the length of a data field, others show it by its name or its position
+        # (test_a_dictionary_has_names_groups_and_data).
         for suffix in _LENGTH_SUFFIXES:
             if name + suffix in self.numbers:
                 return self.numbers[name + suffix]
@@ -130,7 +134,7 @@ class _Dictionary:
 
 
 class _GroupUses:
-    """What is seen of groups in messages."""
+    """The members of groups, collected from messages."""
 
     def __init__(self) -> None:
         self._members: defaultdict[int, defaultdict[str, _Members]] = defaultdict(lambda: defaultdict(dict))
@@ -160,12 +164,14 @@ class _GroupUses:
         return numbers
 
     def groups(self) -> dict[str, list[int]]:
-        """Return the members of each group by its count tag, and those that differ by MsgType and count tag."""
+        """Return the members of each group by its count tag, and the exceptions by MsgType and count tag."""
         found: dict[str, list[int]] = {}
         for count_tag, by_type in sorted(self._members.items()):
             union: _Members = {}
             for members in by_type.values():
                 union.update(members)
+            # A field that follows the group in some message would be read as part of its last entry
+            # (test_the_members_of_a_group_depend_on_the_message_type).
             common = [tag for tag in union if tag not in self._after[count_tag]]
             found[str(count_tag)] = common
             for message_type, members in sorted(by_type.items()):

@@ -1,4 +1,4 @@
-"""The JSON of a message: from its fields, and back to them."""
+"""The JSON of a message: from its fields, and back."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -15,7 +15,7 @@ BODY: Final = 1
 Document = dict[str, Any]
 """The fields of a message, or of an entry of a group, by name.
 
-Each is a `FieldValue`, the entries of a group, or the values of a name that comes several times.
+Each is a `FieldValue`, the entries of a group, or the values of a repeated name.
 """
 
 
@@ -50,8 +50,8 @@ class _GroupParser:
             else:
                 _add(found, name, self._value(name))
                 is_arranged = False
-        # A repeated field joins the one before it. What it has kept apart from a group would be read as part of that
-        # group once the record is written (test_fields_put_into_a_message_are_read_or_refused).
+        # A repeated field joins the one before it. A field that it separated from a group would be read as part of
+        # that group once the record is written (test_fields_put_into_a_message_are_read_or_refused).
         return found if is_arranged else arranged(found, self._groups, {})
 
     def _value(self, name: str) -> Any:
@@ -69,8 +69,8 @@ class _GroupParser:
         if len(entries) != count:
             next_name = self._names[self._at] if self._at < len(self._names) else "the end"
             raise bad_message(
-                f"expected {count} entries in the group {count_name}, as its count has it, got {len(entries)} before"
-                f" {next_name}: name the members of the group in the topic's groups, or use a dictionary"
+                f"expected {count} entries in the group {count_name}, the value of its count, got {len(entries)}"
+                f" before {next_name}: name the members of the group in the topic's groups, or use a dictionary"
             )
         return entries
 
@@ -78,6 +78,7 @@ class _GroupParser:
         entry: Document = {}
         while self._at < len(self._names):
             name = self._names[self._at]
+            # A field that the entry has already begins the next entry, or follows the group.
             if name not in members or name in entry:
                 break
             entry[name] = self._value(name)
@@ -120,7 +121,7 @@ def _collect(document: Document, groups: GroupMembers, names: list[str], values:
 def arranged(document: Document, groups: GroupMembers, ranks: Mapping[str, int]) -> Document:
     """Return a document in the order in which its fields are written.
 
-    Fields with a lower rank come first; that of a field without one is `BODY`. A field that would be read as part of
+    Fields with a lower rank come first; the default rank is `BODY`. A field that would be read as part of
     the group before it comes before that group.
     """
     names = sorted(document, key=lambda name: ranks.get(name, BODY)) if ranks else list(document)
@@ -130,7 +131,7 @@ def arranged(document: Document, groups: GroupMembers, ranks: Mapping[str, int])
 
 
 def is_in_order(document: Document, header: frozenset[str], trailer: frozenset[str]) -> bool:
-    """Return whether the fields of the header are first, and there are none of the trailer."""
+    """Return whether the fields of the header come first, and no field is of the trailer."""
     count = len(header.intersection(document))
     return header.issuperset(islice(document, count)) and trailer.isdisjoint(document)
 
@@ -152,6 +153,7 @@ def _takes(group: str, document: Document, groups: GroupMembers, name: str) -> b
         return False
     entries = document[group]
     if not entries:
+        # After a count of 0, a member would be read as the first field of an entry.
         return name in groups[group]
     first, last = next(iter(entries[-1])), next(reversed(entries[-1]))
     if _takes(last, entries[-1], groups, name):
@@ -160,7 +162,7 @@ def _takes(group: str, document: Document, groups: GroupMembers, name: str) -> b
 
 
 def arranged_entries(count_name: str, entries: list[Document], groups: GroupMembers) -> list[Document]:
-    """Return the entries of a group as they are written: each begins with the first field of the first entry."""
+    """Return the entries of a group in written form: each begins with the first field of the first entry."""
     if not entries:
         return []
     delimiter = next(iter(entries[0]))
@@ -168,9 +170,10 @@ def arranged_entries(count_name: str, entries: list[Document], groups: GroupMemb
     for entry in entries:
         if delimiter not in entry:
             raise bad_message(
-                f"expected {excerpt(delimiter)} in each entry of the group {count_name}, as the first has it, got"
+                f"expected {excerpt(delimiter)} in each entry of the group {count_name}, like the first entry, got"
                 " none"
             )
+        # The next entry would be read as part of a group within this one (test_entries_that_could_not_be_separated).
         if found and _takes(next(reversed(found[-1])), found[-1], groups, delimiter):
             raise _inseparable(count_name, delimiter)
         found.append(_arranged_entry(count_name, entry, delimiter, groups))

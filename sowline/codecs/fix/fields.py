@@ -9,10 +9,10 @@ from sowline.codecs.fix.options import FixOptions
 from sowline.codecs.schemaless import excerpt
 
 FIELDS_MAX: Final = 100_000
-"""As many fields as a message can have: each takes far more memory than its bytes."""
+"""The maximum number of fields in a message: a field takes far more memory than its bytes."""
 
 BYTES_KEY: Final = "$base64"
-"""The member of an object in JSON that is a value which is not UTF-8."""
+"""The member of an object that stands in JSON for a value that is not UTF-8."""
 
 _NUMBER_DIGITS_MAX: Final = 9
 
@@ -20,7 +20,7 @@ FieldValue = str | dict[str, str]
 """A text, or an object with `BYTES_KEY`."""
 
 Fields = tuple[list[str], list[Any]]
-"""The tags of a message in their order, and for each its `FieldValue`. Data fields have no length."""
+"""The tags of a message in order, each with its `FieldValue`. The lengths of data fields are left out."""
 
 
 def split(data: bytes, options: FixOptions) -> Fields:
@@ -30,12 +30,15 @@ def split(data: bytes, options: FixOptions) -> Fields:
     except UnicodeDecodeError:
         return _scanned(data, options)
     separator = options.separator
+    # `_scanned` stops at the limit, before the fields take memory (test_hostile_messages_are_refused_within_bounds).
     if text.count(separator) > FIELDS_MAX:
         return _scanned(data, options)
     parts = text.removesuffix(separator).split(separator)
     split_parts = [part.partition("=") for part in parts]
     tags = [part[0] for part in split_parts]
     equals = [part[1] for part in split_parts]
+    # Data may contain the separator, so its length must be read before it is split
+    # (test_data_fields_may_contain_the_separator).
     if not options.data.keys().isdisjoint(tags):
         return _scanned(data, options)
     if "" in equals:
@@ -45,11 +48,12 @@ def split(data: bytes, options: FixOptions) -> Fields:
 
 
 def _scanned(data: bytes, options: FixOptions) -> Fields:
-    """Return the fields of a message of which some may be data that contain the separator, or not be UTF-8."""
+    """Return the fields of a message that may have data fields, or bytes that are not UTF-8."""
     separator = options.separator.encode()
     tags: list[str] = []
     values: list[FieldValue] = []
     at = 0
+    # At least once: an empty message is refused like a field without `=`.
     while at < len(data) or not tags:
         if len(tags) == FIELDS_MAX:
             raise bad_message(f"expected at most {FIELDS_MAX} fields, got more")
@@ -91,20 +95,22 @@ def _data_field(
             f"expected the data field {tag} after its length {length_tag},"
             f" got {excerpt(data[end + 1 : start]) if end < len(data) else 'the end'}"
         )
+    # The length may claim any number of bytes (test_data_of_another_length_is_refused).
     size = count_of(length_tag, length.decode(errors="replace"))
     after = start + size
     if size > len(data) - start or data[after : after + 1] not in (b"", options.separator.encode()):
         raise bad_message(
-            f"expected {size} bytes and the separator in the data field {tag}, as its length {length_tag} has it,"
+            f"expected {size} bytes and the separator in the data field {tag}, the value of its length {length_tag},"
             " got another length: count bytes, not characters"
         )
     return tag, data[start:after], after
 
 
 def count_of(tag: str, text: Any) -> int:
-    """Return the number that a count or length has; raise `bad message`."""
+    """Return the number in a count or length; raise `bad message`."""
     if (
         not isinstance(text, str)
+        # Python also reads digits of other scripts.
         or not text.isascii()
         or not text.isdecimal()
         or len(text) > _NUMBER_DIGITS_MAX
@@ -147,7 +153,7 @@ def bytes_of(value: FieldValue) -> bytes:
 
 
 def join(tags: list[str], values: list[Any], options: FixOptions) -> bytes:
-    """Return the fields as a message; data fields get their length. Raise `bad message` if they are too many."""
+    """Return the fields as a message; data fields get their length. Raise `bad message` for too many."""
     if len(tags) > FIELDS_MAX:
         raise bad_message(f"expected at most {FIELDS_MAX} fields, got {len(tags)}")
     separator = options.separator

@@ -15,7 +15,7 @@ from sowline.model.body import why_not_json
 from sowline.model.nesting import check_nesting
 
 _ZEROS_MAX: Final = 400
-"""More than a finite double needs without an exponent."""
+"""A bound above the characters that a finite double needs without an exponent."""
 
 
 class _Digits(str):
@@ -40,7 +40,7 @@ def document_in(body: bytes) -> Document:
 
 
 class FixNormalizer:
-    """Checks fields, and brings them into their canonical form, apart from the order of a message."""
+    """Checks fields and brings them into canonical form, except for their order."""
 
     def __init__(self, options: FixOptions) -> None:
         self._options = options
@@ -53,6 +53,7 @@ class FixNormalizer:
         if not options.tags and options.is_known(document):
             return document
         found = {options.name_of(options.tag_of(name)): value for name, value in document.items()}
+        # One of the two values would be lost (test_json_with_names_that_no_message_has).
         if len(found) < len(document):
             raise bad_message("expected each field once, got one by its name and by its tag")
         return found
@@ -67,7 +68,7 @@ class FixNormalizer:
         return {name: self._value(name, value, groups) for name, value in document.items()}
 
     def _is_canonical(self, document: Document, groups: GroupMembers) -> bool:
-        """Return whether a message has texts alone, none with a separator: most do, and need no other check."""
+        """Return whether a message has only texts without a separator: most do, and need no other check."""
         if not groups.keys().isdisjoint(document) or set(map(type, document.values())) != {str}:
             return False
         return self._options.separator not in "".join(document.values())
@@ -104,6 +105,7 @@ class FixNormalizer:
         if is_bytes(value):
             data = bytes_of(value)
             value = value_of(data)
+            # A value with a separator would be read as several fields.
             is_split = self._options.separator.encode() in data
         else:
             value = _text(name, value)
@@ -119,6 +121,7 @@ def _text(name: str, value: Any) -> str:
         return value
     if value is None:
         return ""
+    # Before integers: in Python, true is one.
     if isinstance(value, bool):
         return "Y" if value else "N"
     if isinstance(value, int):
@@ -137,6 +140,7 @@ def _plain(digits: _Digits) -> str:
     if "e" not in digits and "E" not in digits:
         return str(digits)
     number = Decimal(digits)
+    # `1e999999999` would become a gigabyte of zeros.
     if not -_ZEROS_MAX <= number.adjusted() <= _ZEROS_MAX:
         raise bad_message(f"expected a number that a double has, got {excerpt(digits)}")
     return format(number, "f")

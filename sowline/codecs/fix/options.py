@@ -1,4 +1,4 @@
-"""The options of a topic of message type `fix` or `nvfix`, and what follows from them for its fields."""
+"""The options of a topic of message type `fix` or `nvfix`, and the rules for fields that follow from them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ class _FixOptionsText(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FixOptions:
-    """What a codec knows about its fields.
+    """A codec's knowledge of its fields.
 
     A field has a tag, as in messages, and a name, as in JSON. They differ only for `fix` with `names`.
     """
@@ -59,7 +59,7 @@ class FixOptions:
         self.data = self._checked_data(options.data)
         self.lengths = {data: length for length, data in self.data.items()}
         self.tables = self._tables_of(options.groups)
-        """The groups of each MsgType that has its own, and those of all others under ``."""
+        """The groups by MsgType, for each MsgType that has its own; the groups of all others are under ``."""
         self._known: set[str] = set()
 
     def name_of(self, tag: str) -> str:
@@ -73,7 +73,7 @@ class FixOptions:
         return tag
 
     def is_known(self, tags: Iterable[str]) -> bool:
-        """Return whether all of these were checked before."""
+        """Return whether all of these names were checked before."""
         return self._known.issuperset(tags)
 
     def check_tags(self, tags: tuple[str, ...] | list[str]) -> None:
@@ -82,6 +82,7 @@ class FixOptions:
             return
         for tag in tags:
             self._check_tag(tag)
+        # Both bounds limit memory: messages may have any number of names, of any length.
         if len(self._known) + len(tags) <= _KNOWN_MAX:
             self._known.update(tag for tag in tags if len(tag) <= _KNOWN_CHARS_MAX)
 
@@ -100,7 +101,7 @@ class FixOptions:
 
     @cached_property
     def all_groups(self) -> dict[str, dict[str, frozenset[str]]]:
-        """The members of each group by its name, and by MsgType; those of other messages have the MsgType ``."""
+        """The members of each group by its name, and by MsgType; the MsgType `` stands for all other messages."""
         found: dict[str, dict[str, frozenset[str]]] = {}
         for message_type, table in self.tables.items():
             for name, members in table.items():
@@ -116,6 +117,8 @@ class FixOptions:
         if names and not self.is_fix:
             raise bad_schema("expected no names for nvfix: its messages have them")
         for tag, name in names.items():
+            # A name of digits could not be told from a tag: JSON may have either
+            # (test_json_has_the_names_of_a_dictionary).
             if _TAG.fullmatch(tag) is None or not name or name.isdecimal():
                 raise bad_schema(f"expected a name for each tag, got {excerpt(name)} for {excerpt(tag)}")
         if len(set(names.values())) < len(names):
@@ -152,7 +155,7 @@ class FixOptions:
         return text
 
     def _tables_of(self, given: dict[str, list[int | str]]) -> dict[str, GroupMembers]:
-        """Return the groups of each MsgType that has its own, and those of the others under ``."""
+        """Return the groups by MsgType, for each MsgType that has its own; the groups of all others are under ``."""
         stated = {self._group_key(key): members for key, members in given.items()}
         overridden = {count for _, count in stated}
         merged: dict[tuple[str, str], list[int | str]] = {}
@@ -162,10 +165,12 @@ class FixOptions:
                 merged[message_type, count] = members
         merged.update(stated)
         tables: dict[str, GroupMembers] = {"": {}}
+        # Sorted, the groups of all messages come first: the table of a MsgType begins as a copy of theirs.
         for (message_type, count), members in sorted(merged.items()):
             table = tables.setdefault(message_type, dict(tables[""]))
             name = self.name_of(count)
             table.pop(name, None)
+            # Without members, the count is an ordinary field (test_groups_may_be_named).
             if members:
                 table[name] = frozenset(self.name_of(self._option_tag(member)) for member in members)
         for table in tables.values():
@@ -191,6 +196,7 @@ def _checked_separator(separator: str) -> str:
 
 def _check_levels(table: GroupMembers) -> None:
     """Raise `bad schema` if groups contain themselves, or nest too deep."""
+    # Messages are read and written by recursion through their groups.
     level = set(table)
     for _ in range(LEVELS_MAX):
         level = {inner for outer in level for inner in table[outer] if inner in table}

@@ -20,7 +20,7 @@ _LENGTH_DIGITS_MAX: Final = 9
 
 
 class FixSession:
-    """Checks, removes and adds what frames a message. A message that does not begin with BeginString has no frame."""
+    """Checks, removes and adds the fields that frame a message. A message without BeginString first has no frame."""
 
     def __init__(self, options: FixOptions) -> None:
         self._separator = options.separator.encode()
@@ -94,7 +94,7 @@ class FixSession:
                 )
 
     def framed(self, begin_string: str, rest: bytes) -> bytes:
-        """Return a whole message; `rest` has its fields after BeginString."""
+        """Return a whole message; `rest` has the fields after BeginString."""
         separator = self._separator
         head = b"%s=%s%s%s=%d%s" % (
             BEGIN_STRING.encode(), begin_string.encode(), separator, BODY_LENGTH.encode(), len(rest), separator,
@@ -106,6 +106,7 @@ class FixSession:
 def _is_number(text: object, number: int) -> bool:
     return (
         isinstance(text, str)
+        # A hostile length is not parsed: int() refuses very many digits with another error.
         and len(text) <= _LENGTH_DIGITS_MAX
         and text.isascii()
         and text.isdecimal()

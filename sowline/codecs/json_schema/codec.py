@@ -1,9 +1,9 @@
-"""The codec of message type `json-schema`: JSON that is valid under the reader schema, byte for byte as it came.
+"""The codec of message type `json-schema`: JSON that is valid under the reader schema, byte for byte as received.
 
-- The reader schema decides alone. A payload's own schema is not looked at: JSON needs none to be read.
+- Only the reader schema counts. A payload's own schema is ignored: JSON can be read without one.
 - Drafts 4, 6, 7, 2019-09 and 2020-12, by `$schema`; without one, 2020-12.
 - `$ref` finds the schema itself and `Schema.references`, by name or `$id`. Nothing is fetched.
-- `format` is not asserted: what a format accepts changes with the version of a library, and a replay must not.
+- `format` is not asserted: a library's next version may accept other texts, but a replay must give the same result.
 - Patterns run in time linear in the text. Those that need backtracking, like look-ahead, are `bad schema`.
 """
 
@@ -40,9 +40,9 @@ class JsonSchemaCodec:
         return payload.data
 
     def read_delta(self, payload: MessagePayload, writer: Schema, fields: Sequence[str] | None) -> bytes:
-        """Return the payload, or only its fields at the paths; a path that it does not have gives nothing.
+        """Return the payload, or only its fields at the paths; a path that the payload lacks adds nothing.
 
-        A delta is not whole, so the schema is not asked: `completed` is, about what it makes of a record.
+        A delta is not whole, so the schema can't judge it. `completed` checks the merged record instead.
         """
         json_object(payload.data)
         return payload.data if fields is None else only_fields(payload.data, tuple(fields))
@@ -62,7 +62,7 @@ class JsonSchemaCodec:
         return merge(body, delta)
 
     def completed(self, body: bytes) -> bytes:
-        """Return the body; raise `incomplete record` if what is wrong first is that a required field is missing."""
+        """Return the body; raise `incomplete record` if the first error is a missing required field."""
         self._check(body, missing="incomplete record")
         return body
 
@@ -71,16 +71,18 @@ class JsonSchemaCodec:
         return body
 
     def described(self) -> dict[str, Any]:
-        """Return the schema, in its own draft; those to which it refers are within."""
+        """Return the schema in its own draft; the schemas that it refers to are embedded."""
         return self._schema.described()
 
     def check_reads(self, earlier: Schema) -> None:
-        """Raise `incompatible schema` unless it is proved that all records of an earlier schema are valid."""
+        """Raise `incompatible schema` unless all records of an earlier schema are proved valid."""
         if earlier != self._reader:
             check_reads(self._schema, CompiledSchema(earlier))
 
     def _check(self, body: bytes, missing: str = "bad message") -> None:
         document, levels = json_object(body), self._schema.depth_max
+        # Validation recurses: a deeper body could overflow the stack (test_deep_bodies_under_long_chains). Few bodies
+        # have that many brackets, so the count is almost always enough.
         if body.count(b"{") + body.count(b"[") > levels and is_deeper(document, levels):
             raise bad_message(f"expected at most {levels} levels of objects and arrays, got more")
         if not self._schema.validator.is_valid(document):

@@ -12,11 +12,11 @@ from sowline.errors import SowlineError
 
 
 def check_reads(later: CompiledSchema, earlier: CompiledSchema) -> None:
-    """Raise `incompatible schema` unless it is proved that all records of an earlier schema are valid.
+    """Raise `incompatible schema` unless all records of an earlier schema are proved valid.
 
-    Proved are, for example: fewer required fields, wider types, enums and bounds, new optional fields. Not proved
-    are schemas of other drafts, and most changes within recursive schemas and of patterns. Records are taken not
-    to have fields that their schema does not name and this one does.
+    The proof covers, for example, fewer required fields, wider types, enums and bounds, and new optional fields. It
+    doesn't cover schemas of other drafts, nor most changes of patterns or inside recursive schemas. It assumes that
+    records have no fields that only the later schema names.
     """
     try:
         # Bundled, because two schemas that find different texts under one name are not compared.
@@ -38,7 +38,7 @@ def _canonical(document: dict[str, Any]) -> jsonschema_rs.CanonicalSchema:
 def _without_new(earlier: dict[str, Any], later: dict[str, Any]) -> Any:
     """Return an earlier schema that excludes the fields which only the later one names.
 
-    Nothing is assumed of an object whose other fields have a schema: any name is named there.
+    This assumption isn't made for an object whose other fields have a schema: it names every field.
     """
     named = _names(earlier)
 

@@ -1,4 +1,4 @@
-"""A JSON Schema that was read once: its document, those that it refers to, and validators of its parts."""
+"""A compiled JSON Schema: its document, the documents that it refers to, and validators of its parts."""
 
 from copy import deepcopy
 from typing import Any, Final
@@ -14,7 +14,7 @@ from sowline.model.nesting import NESTING_MAX
 
 _BASE: Final = "json-schema:///"
 _STACK_STEPS_MAX: Final = 32_000
-"""Steps of validation that fit twice into a stack of 8 MiB."""
+"""The number of nested steps of validation: twice as many fit into a stack of 8 MiB."""
 
 _DEPTH_MIN: Final = 64
 SCHEMA_DEPTH_MAX: Final = 200
@@ -59,7 +59,7 @@ class CompiledSchema:
         """How deep a body may nest."""
 
     def described(self) -> dict[str, Any]:
-        """Return the schema, in its own draft; those to which it refers are within."""
+        """Return the schema in its own draft; the schemas that it refers to are embedded."""
         if self._is_alone:
             return deepcopy(self.document)  # callers may change what they get (`test_described`)
         bundled: dict[str, Any] = jsonschema_rs.bundle(
@@ -73,6 +73,8 @@ class CompiledSchema:
             part,
             registry=self._registry,
             base_uri=where,
+            # The mask replaces the value in errors, which may be large. The regular expressions are those
+            # that need linear time (test_patterns_are_linear), and nothing is fetched (test_nothing_is_fetched).
             mask="it",
             validate_formats=False,
             pattern_options=jsonschema_rs.RegexOptions(),
@@ -80,7 +82,7 @@ class CompiledSchema:
         )
 
     def counted(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return what counts of a part of the schema: up to draft 7, only `$ref` if there is one."""
+        """Return the keywords that count in a part of the schema: up to draft 7, only `$ref` if it has one."""
         has_only_references = isinstance(self.validator, _OLD) and "$ref" in schema
         return {"$ref": schema["$ref"]} if has_only_references else schema
 
@@ -105,12 +107,13 @@ def _types(document: dict[str, Any]) -> Any:
 def _registry(
     document: dict[str, Any], texts: dict[str, dict[str, Any]]
 ) -> tuple[str, jsonschema_rs.Registry]:
-    """Return the URI of a schema, and a registry of it and of those to which it refers, by name."""
+    """Return the URI of a schema, and a registry of it and the schemas that it refers to, by name."""
     own = document.get("$id", document.get("id"))
     where = urljoin(_BASE, own.partition("#")[0]) if isinstance(own, str) else ""
     where = where or f"{_BASE}reader"
     resources = {where: document}
     for name, text in texts.items():
+        # A `$ref` may contain the name as it is, or resolved against `$id` (test_references_by_id).
         resources[name] = resources[urljoin(where, name)] = text
     draft = getattr(
         jsonschema_rs, jsonschema_rs.validator_cls_for(document).__name__.removesuffix("Validator")

@@ -35,7 +35,7 @@ _ASSERTIONS: Final = frozenset(
         "dependentRequired",
     }
 )
-"""Keywords that look at one value and contain no schemas."""
+"""Keywords that test one value and contain no schemas."""
 
 _ANNOTATIONS: Final = frozenset(
     {
@@ -54,7 +54,7 @@ _ANNOTATIONS: Final = frozenset(
 
 
 class Diagnosis:
-    """Finds what is wrong with bodies that a schema refuses."""
+    """Finds the error in bodies that a schema refuses."""
 
     def __init__(self, schema: CompiledSchema) -> None:
         self._schema = schema
@@ -69,6 +69,7 @@ class Diagnosis:
         value: Any = document
         path: tuple[Step, ...] = ()
         pointer, schema = "", self._schema.counted(self._schema.document)
+        # Bounded, because references may lead back to the same value.
         for _ in range(_WHY_STEPS_MAX):
             found = self._wrong_below(pointer, schema, value)
             if found is None:
@@ -80,7 +81,7 @@ class Diagnosis:
     def _wrong_below(
         self, pointer: str, schema: dict[str, Any], value: Any
     ) -> tuple[str, dict[str, Any], Any, tuple[Step, ...]] | None:
-        """Return the first schema within a schema, and the value it is for, that do not fit; None if all do."""
+        """Return the first subschema that its value doesn't fit, with the value; None if all values fit."""
         if _is_wrong_here(schema, value, self._schema.document):
             return None
         for below, inner, steps in _applied(schema, value):
@@ -91,18 +92,20 @@ class Diagnosis:
         return None
 
     def _fits(self, pointer: str, value: Any) -> bool:
-        """Return whether a value is valid under a part of the schema, or that part can't be asked alone."""
+        """Return whether a value is valid under a part of the schema, or whether that part can't be tested alone."""
         if pointer not in self._parts:
             part = same_draft({"$ref": f"{self._schema.where}#{pointer}"}, self._schema.document)
             try:
                 self._parts[pointer] = self._schema.compiled(part)
+            # A `$ref` inside a schema with its own `$id` leads elsewhere from here: the message stops above it
+            # (test_schemas_with_names_within).
             except (ValueError, jsonschema_rs.ReferencingError):
                 return True
         return self._parts[pointer].is_valid(value)
 
 
 def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[str, Any, tuple[Step, ...]]]:
-    """Yield the parts that a value has to fit: a pointer, from the root if it begins with `#`; and the value."""
+    """Yield the parts that a value must fit, as a pointer (from the root if it begins with `#`) and the value."""
     reference = schema.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         yield reference, value, ()
@@ -110,6 +113,7 @@ def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[str, Any, tup
         yield f"/allOf/{number}", value, ()
     if isinstance(value, dict):
         yield from _applied_to_fields(schema, value)
+    # With `prefixItems` or `patternProperties`, several schemas may apply to a value: the message stops above it.
     if isinstance(value, list) and isinstance(schema.get("items"), dict) and "prefixItems" not in schema:
         for number, inner in enumerate(value):
             yield "/items", inner, (number,)
@@ -134,11 +138,11 @@ def _is_wrong_here(schema: dict[str, Any], value: Any, document: dict[str, Any])
 
 
 def _wrong_here(schema: dict[str, Any], value: Any, document: dict[str, Any]) -> tuple[str, bool]:
-    """Return what is wrong with a value, apart from what it contains, and whether that is a missing field."""
+    """Return the error in a value, apart from the values in it, and whether it is a missing field."""
     missing = _missing(schema, value)
     if missing:
         return f"it has no {shown(missing)}, which is required", True
-    if not is_deeper(value, SCHEMA_DEPTH_MAX):  # of such a value, the validator makes no error
+    if not is_deeper(value, SCHEMA_DEPTH_MAX):  # the validator reports no error for such a value
         try:
             _own(schema, document).validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -153,7 +157,7 @@ def _missing(schema: dict[str, Any], value: Any) -> str:
 
 
 def _own(schema: dict[str, Any], document: dict[str, Any]) -> jsonschema_rs.Validator:
-    """Return a validator of what a schema says about a value itself, and not about what it contains."""
+    """Return a validator of a schema's keywords for the value itself, without those for the values in it."""
     own = {keyword: schema[keyword] for keyword in schema if keyword in _ASSERTIONS}
     if schema.get("additionalProperties") is False:
         own["additionalProperties"] = False

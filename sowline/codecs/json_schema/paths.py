@@ -1,4 +1,4 @@
-"""The fields of a delta: those that its paths name, with their exact text."""
+"""The fields that the paths of a delta name, with their exact text."""
 
 from functools import lru_cache
 
@@ -33,6 +33,7 @@ def _paths(fields: tuple[str, ...]) -> _Paths:
         node: _Paths | None = root
         for step in steps[:-1]:
             node = None if node is None else node.setdefault(_name(step, field), {})
+        # Otherwise, a shorter path names the whole value already.
         if node is not None:
             node[_name(steps[-1], field)] = None
     return root

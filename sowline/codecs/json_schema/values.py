@@ -10,7 +10,7 @@ SHOWN_CHARS_MAX: Final = 200
 
 
 def nodes(roots: list[Any]) -> Iterator[Any]:
-    """Yield values and all that they contain."""
+    """Yield values and every value in them."""
     pending = list(roots)
     while pending:
         node = pending.pop()
@@ -33,7 +33,7 @@ def is_deeper(document: Any, levels: int) -> bool:
 
 
 def sentence(error: Exception) -> str:
-    """Return what an error of the validator says, cut to a length that fits into an answer."""
+    """Return the text of a validator's error, cut to a length that fits into an answer."""
     text = error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
 

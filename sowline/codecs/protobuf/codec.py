@@ -38,8 +38,8 @@ PATHS_MAX: Final = 1000
 class ProtobufCodec:
     """A `Codec` for messages of one type. JSON has the fields' names as the `.proto` file has them.
 
-    The JSON always has the fields without presence (in proto3: those not declared `optional`), and other fields only
-    if they are set. The paths of a delta lead to a repeated field or a map, but not into it.
+    The JSON always has the fields without presence (in proto3, the fields not declared `optional`), and other fields
+    only if they are set. The paths of a delta lead to a repeated field or a map, but not into it.
 
     Fields that the reader schema lacks are kept in `@unknown`: by field number, the base64 of all their occurrences
     with their tags, such as `{"@unknown": {"7": "OAE="}}`. The occurrences of one number stay in their order; the
@@ -123,7 +123,7 @@ class ProtobufCodec:
         return self._canonical(self._writer, body)
 
     def upgraded(self, body: bytes) -> bytes:
-        """Return canonical JSON of an earlier reader schema as that of this one. Members without a field are dropped.
+        """Convert canonical JSON of an earlier reader schema to this one. Members without a field are dropped.
 
         Fields that were unknown to the earlier schema come out of `@unknown`.
         """
@@ -154,7 +154,7 @@ class ProtobufCodec:
             ) from error
 
     def _missing(self, message: Any) -> str:
-        """Return what is wrong with a message that lacks required fields; empty if it lacks none."""
+        """Return a text about the required fields that a message lacks; empty if it lacks none."""
         if not self._has_required or is_initialized(message):
             return ""
         missing = ", ".join("/" + path.replace(".", "/") for path in missing_fields(message)[:3])
@@ -166,6 +166,7 @@ class ProtobufCodec:
         return message
 
     def _serialized(self, message: Any) -> bytes:
+        # Maps have no order: otherwise, equal records could have different bytes.
         data = serialized(message, deterministic=True)
         # The message may be nested deeper than a parser reads. Only the parser knows its limits: JSON values and
         # unknown fields count too.
@@ -173,6 +174,7 @@ class ProtobufCodec:
         return data
 
     def _canonical(self, writer: ProtobufWriter, body: bytes) -> bytes:
+        # What is read from the bytes is canonical, such as a double that was rounded to a float.
         message = self._parsed_bytes(self._serialized(self._built(writer, _loaded(body))))
         missing = self._missing(message)
         if missing:
@@ -188,7 +190,7 @@ def _refusal(
         schema = compile_schema(writer)
         message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
         check_same_wire(message, reader)
-    # It says nothing about the schema. Cached as a refusal, it would refuse all later messages under the schema.
+    # This error says nothing about the schema. If cached, it would refuse all later messages under the schema.
     except CompilerAway:
         raise
     except SowlineError as error:

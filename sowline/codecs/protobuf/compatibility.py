@@ -14,7 +14,7 @@ from sowline.codecs.protobuf.fields import enum_of, is_map, message_of, oneof_of
 from sowline.codecs.protobuf.scalars import INTEGER_RANGES
 
 PATH_CHARS_MAX: Final = 500
-"""What is kept of the path to a field, from its end."""
+"""The number of characters kept from the end of a path to a field."""
 
 _INTEGER: Final = "an integer"
 _WIRE_FORMS: Final = {
@@ -49,7 +49,7 @@ _COMPATIBLE: Final = {
 _LENGTH_PREFIXED: Final = ("string", "bytes", "a message")
 
 _Difference = Callable[[FieldDescriptor, FieldDescriptor], str]
-"""Returns what is wrong with a field of the old type and the one with its number; empty if nothing is."""
+"""Returns the conflict between an old field and the new field with its number; empty if there is none."""
 
 
 def check_same_wire(writer: Descriptor, reader: Descriptor) -> None:
@@ -76,6 +76,7 @@ def _pairs(old: Descriptor, new: Descriptor) -> Iterable[tuple[Descriptor, Descr
     """Yield the two types, then all pairs of types below fields of the same number, each once, with a path to it."""
     seen = {(old.full_name, new.full_name)}
     pending = [(old, new, "")]
+    # The list grows while it is read: chains of types need no stack.
     for one, other, path in pending:
         yield one, other, path
         for field in one.fields:
@@ -103,6 +104,7 @@ def _wire_difference(old: FieldDescriptor, new: FieldDescriptor) -> str:
     if before != after and frozenset((before, after)) not in _COMPATIBLE:
         return f"a type that reads {before}, got {after}"
     is_resized = old.is_repeated != new.is_repeated
+    # Repeated numbers may be packed into one value, which a single number is not read from.
     if is_resized and not (before in _LENGTH_PREFIXED and after in _LENGTH_PREFIXED):
         return "a field that repeats as before, got a change between one value and many"
     return ""
@@ -117,6 +119,7 @@ def _check_oneofs(old: Descriptor, new: Descriptor, path: str) -> None:
         ]
         before = [oneof_of(field) for field in known]
         names = {None if one is None else one.name for one in before}
+        # A reader of the oneof would keep only the last of the fields that are set.
         if len(known) > 1 and (None in names or len(names) > 1):
             both = " and ".join(field.name for field in known[:2])
             raise incompatible_schema(
@@ -133,6 +136,7 @@ def _check_names(old: Descriptor, new: Descriptor, path: str) -> None:
                 f"expected field {field.number} to keep its name {path}/{field.name}, got {same_number.name}:"
                 " stored JSON has the old name. Add a new field with a new number"
             )
+        # Stored JSON of the old field would be read as the new one.
         if same_name is not None and same_name.number != field.number:
             raise incompatible_schema(
                 f"expected {path}/{field.name} to keep its number {field.number}, got {same_name.number}"
@@ -160,6 +164,7 @@ def _enum_difference(old: EnumDescriptor, new: EnumDescriptor) -> str:
     for value in old.values:
         if numbers.get(value.name) != value.number:
             return f"an enum with the symbol {value.name} = {value.number}, got one without it"
+    # Stored JSON may have numbers that an open enum does not know, and a closed one can't hold.
     if new.is_closed and not old.is_closed:
         return "an open enum, as before, got a closed one"
     return ""

@@ -40,7 +40,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
 
 
 class ProtobufSchema:
-    """A compiled schema: the descriptors of a file and of all that it imports, in a pool of their own."""
+    """A compiled schema: the descriptors of a file and all its imports, in a separate pool."""
 
     def __init__(self, files: Iterable[FileDescriptorProto]) -> None:
         self._pool = DescriptorPool()
@@ -90,7 +90,7 @@ def compile_schema(schema: Schema) -> ProtobufSchema:
 
 def message_class(message: Descriptor) -> Any:
     """Return the class of a message type, after making those of all types below it."""
-    # The library's own function is recursive: a long chain of types would need more stack than there is.
+    # The library's own function is recursive: a long chain of types would overflow the stack.
     first, *_ = [_class_of(one) for one in messages_below(message)]
     return first
 
@@ -105,11 +105,11 @@ def _class_of(message: Descriptor) -> Any:
 
 @lru_cache(SCHEMAS_MAX)
 def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> ProtobufSchema | str:
-    """Return the compiled schema, or what is wrong with it: a message under a bad schema must not start protoc."""
+    """Return the compiled schema, or its error: the next message under a bad schema must not start protoc again."""
     try:
         return ProtobufSchema(_files(text, references))
     except OSError as error:
-        # As when the disk is full, or no process can be started.
+        # For example, the disk is full, or no process can be started.
         raise _away(str(error)) from error
     except CompilerAway:
         raise
@@ -120,13 +120,13 @@ def _compiled(text: str, references: tuple[tuple[str, str], ...]) -> ProtobufSch
 
 
 def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileDescriptorProto]:
-    """Return the descriptors of the file and of all that it imports, each after its imports."""
+    """Return the descriptors of the file and all its imports, each after its own imports."""
     serialized = FileDescriptorSet()
     with TemporaryDirectory(prefix="sowline-protoc-") as directory:
         sources = Path(directory, "sources")
         sources.mkdir()
-        # What a registry lists as a reference is what the writer had. It comes before a built-in file of that name,
-        # or in a directory of that name.
+        # A registry's reference is the file that the writer had. It takes precedence over a built-in file of that
+        # name, or in a directory of that name.
         given = dict(references)
         built_in = {
             name: content
@@ -172,7 +172,7 @@ def _deserialized(name: str, content: str) -> FileDescriptorProto:
 
 
 def _run_protoc(options: list[str], sources: Path) -> None:
-    # Python must never import a module from the directory of the sources: -P, and another current directory.
+    # Python must never import a module from the directory of the sources: hence -P, and another current directory.
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, _MAIN]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, check=False)
@@ -180,12 +180,12 @@ def _run_protoc(options: list[str], sources: Path) -> None:
         raise _away(f"no end within {PROTOC_SECONDS_MAX} s") from error
     if not done.returncode:
         return
-    # The name of the directory is different each time. The message must not be.
+    # The directory's name differs each time, but the message must not: a replay gives the same dead letter.
     lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
     errors = [line for line in lines if ": warning: " not in line]
     shown = "; ".join(errors[:3])[:500]
     if done.returncode < 0 or not any(line.startswith(f"{_MAIN}:") for line in errors):
-        # No error of the schema: a full disk, a signal, or Python could not start the compiler.
+        # Not an error of the schema: a full disk, a signal, or Python could not start the compiler.
         raise _away(f"exit status {done.returncode} {shown}".strip())
     raise bad_schema(f"expected a valid Protobuf schema, got: {shown}")
 

@@ -69,6 +69,7 @@ def _object(message: Descriptor, top: Descriptor) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {**properties, UNKNOWN: _UNKNOWN},
+        # Fields without presence are always in canonical JSON, with their defaults.
         "required": [field.name for field in message.fields if field.is_required or not field.has_presence],
         "additionalProperties": False,
     }
@@ -117,4 +118,5 @@ def _integer(least: int, most: int) -> dict[str, Any]:
 
 def _enum(enum: EnumDescriptor) -> dict[str, Any]:
     names = {"enum": list(symbols(enum).values())}
+    # In JSON, an open enum's unknown symbols are numbers.
     return names if enum.is_closed else {"anyOf": [names, _integer(*INT32)]}

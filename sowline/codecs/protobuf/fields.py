@@ -1,4 +1,4 @@
-"""What every part of the codec asks about a field's descriptor, and how it calls a message's methods."""
+"""Questions about a field's descriptor that every part of the codec asks, and calls of a message's methods."""
 
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -84,7 +84,7 @@ def is_nested(field: FieldDescriptor) -> bool:
 
 
 def oneof_of(field: FieldDescriptor) -> OneofDescriptor | None:
-    """Return the oneof of a field. The one that the compiler makes for an `optional` field is none."""
+    """Return the oneof of a field; None for the oneof that the compiler makes for an `optional` field."""
     oneof = field.containing_oneof
     if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{field.name}"):
         return None
@@ -92,7 +92,7 @@ def oneof_of(field: FieldDescriptor) -> OneofDescriptor | None:
 
 
 def messages_below(message: Descriptor) -> list[Descriptor]:
-    """Return a message type and all that its fields have, each once."""
+    """Return a message type and all message types below its fields, each once."""
     found = {message.full_name: message}
     pending = [message]
     for one in pending:
@@ -105,5 +105,5 @@ def messages_below(message: Descriptor) -> list[Descriptor]:
 
 
 def has_required(message: Descriptor) -> bool:
-    """Return whether a message type, or one that its fields have, has required fields."""
+    """Return whether a message type, or one below its fields, has required fields."""
     return any(field.is_required for one in messages_below(message) for field in one.fields)

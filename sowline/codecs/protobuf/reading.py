@@ -30,7 +30,7 @@ from sowline.codecs.protobuf.well_known import (
 )
 
 MEMBERS_MAX: Final = 1_000_000
-"""The members and elements that messages give in a record.
+"""The number of members and elements that the messages of a record may have.
 
 An empty message in a list takes two bytes, but has all its defaults.
 """
@@ -97,7 +97,7 @@ class ProtobufReader:
         return _filled(partial(self._fill_named, tree), message)
 
     def fill(self, message: Any, members: Members, pending: Pending) -> int:
-        """Fill an object with a whole message, and return how many members that are."""
+        """Fill an object with a whole message, and return the number of its members."""
         for step in self._steps:
             step(message, members, pending)
         return self._size + _fill_unknown(message, members)
@@ -150,16 +150,17 @@ class ProtobufReader:
         return {field.name for field in self._closed_enums if field.number in unknown}
 
     def _fill_unknown_of_delta(self, named: Set[str], unknown: dict[str, str], members: Members) -> None:
-        """Fill in unknown fields by number, null for absent ones: those named, and of each closed enum that changes.
+        """Fill in the named unknown fields, and those of changed closed enums, by number; null for absent ones.
 
-        Otherwise a record would keep a symbol that its closed enum lacks beside the one that a delta sets.
+        Without the enums, a record would keep its old unknown symbol next to the symbol that a delta sets.
         """
         numbers = named | {field.number for field in self._closed_enums if field.name in members}
         if numbers:
             members[UNKNOWN] = {number: unknown.get(number) for number in sorted(numbers, key=int)}
 
     def _fill_replacing(self, message: Any, members: Members, pending: Pending) -> int:
-        """Fill an object that replaces another one when it is merged: what is absent is null."""
+        """Fill an object that replaces another one when it is merged: absent fields are null."""
+        # Naming every field makes the absent ones null, which removes them from the record when it is merged.
         tree: FieldTree = {field.name: None for field in self._fields}
         tree[UNKNOWN] = None
         return self._fill_named(tree, message, members, pending)
@@ -189,7 +190,7 @@ class ProtobufFieldReader:
         return value if self.read is None else self.read(value, pending)
 
     def is_given(self, tree: FieldTree, present: set[str]) -> bool:
-        """Return whether a field that a tree names has a value: if not, it is null.
+        """Return whether a field that a tree names has a value; without one, it is null.
 
         Fields below a message that is absent have their defaults, unless another member of its oneof is present.
         """
@@ -199,7 +200,7 @@ class ProtobufFieldReader:
 
 
 def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Members:
-    """Return an object that is filled with a message and with all that it contains."""
+    """Return an object that is filled with a message and all messages in it."""
     members: Members = {}
     pending: Pending = [(fill, message, members)]
     left = MEMBERS_MAX
@@ -207,6 +208,8 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
         # A stack of what remains, instead of recursion.
         while pending:
             fill_next, source, target = pending.pop()
+            # Counted while objects are filled: two bytes of an empty message become all its defaults
+            # (test_the_number_of_fields_is_limited).
             left -= fill_next(source, target, pending)
             if left < 0:
                 raise bad_message(
@@ -216,6 +219,7 @@ def _filled(fill: Callable[[Any, Members, Pending], int], message: Any) -> Membe
         raise bad_message(
             f"expected {error.expected} in {error.below or 'a google.protobuf.Value'}, got {error.got}"
         ) from error
+    # The library decodes the texts of maps only when they are read (test_proto2_texts_are_utf_8).
     except UnicodeDecodeError as error:
         raise bad_message("expected UTF-8 in the texts of maps, got other bytes") from error
     return members
@@ -285,6 +289,7 @@ def _map_reader(field: FieldDescriptor, readers: ProtobufReaders) -> Reading:
     if read is None or message_of(value_field) is None:
 
         def read_map(values: Any, pending: Pending) -> Members:
+            # Maps have no order on the wire, but equal records have equal JSON.
             entries = sorted((key_text(key), one) for key, one in values.items())
             return dict(entries) if read is None else {key: read(one, pending) for key, one in entries}
 

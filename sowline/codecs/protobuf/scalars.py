@@ -32,11 +32,11 @@ INTEGER_RANGES: Final = {
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 FLOAT_LIMIT: Final = 3.4028235677973366e38
-"""What rounds to infinity as a 32-bit float: half a step above the largest one."""
+"""The least double that rounds to infinity as a 32-bit float: half a step above the largest one."""
 
 
 class UnfitValueError(Exception):
-    """A JSON value is not what its field holds: what was expected, what came, and the path within the field."""
+    """A JSON value doesn't fit its field: what was expected, what came, and the path within the field."""
 
     def __init__(self, expected: str, got: Any, below: str = "") -> None:
         super().__init__(expected)
@@ -59,6 +59,7 @@ def scalar_reader(field: FieldDescriptor) -> Conversion | None:
 
 
 def _read_double(value: float) -> float | str:
+    # NaN and the infinities minus themselves are NaN.
     return value if value - value == 0 else _not_finite(value)
 
 
@@ -111,6 +112,7 @@ def scalar_writer(field: FieldDescriptor) -> Conversion:
 
 def _integer_writer(least: int, most: int) -> Conversion:
     def write(value: Any) -> int:
+        # In Python, true is an `int`.
         if type(value) is int and least <= value <= most:
             return value
         raise UnfitValueError(f"an integer from {least} to {most}", value)
@@ -148,6 +150,7 @@ def _write_string(value: Any) -> str:
 def write_bytes(value: Any) -> bytes:
     """Return the bytes of base64 text."""
     try:
+        # Without validation, characters that are not base64 are skipped.
         return b64decode(_write_string(value), validate=True)
     except (ValueError, UnfitValueError):
         raise UnfitValueError("base64 text", value) from None
@@ -205,6 +208,7 @@ def _integer_key_writer(least: int, most: int) -> Callable[[str], int]:
     def write(text: str) -> int:
         # Longer texts are not parsed: that takes time in proportion to the square of their length.
         number = int(text) if len(text) <= 20 and text.lstrip("-").isdecimal() and text.isascii() else None
+        # `01` and `1` are two members of JSON, but would be one key.
         if number is None or str(number) != text or not least <= number <= most:
             raise UnfitValueError(f"a key that is an integer from {least} to {most}", text)
         return number

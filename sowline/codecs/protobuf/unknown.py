@@ -25,8 +25,8 @@ _FIXED_SIZES: Final = {1: 8, 5: 4}
 def read_unknown(message: Any) -> dict[str, str]:
     """Return the unknown fields of a message, without those of nested messages: base64 text by field number.
 
-    The numbers are in order. The bytes have all occurrences of the field, with their tags, in the order in which they
-    came. Raise `UnfitValueError` for a number 0.
+    The numbers are in order. The bytes have all occurrences of the field, with their tags, in the order of the
+    message. Raise `UnfitValueError` for a number 0.
     """
     if not len(UnknownFieldSet(message)):
         return {}
@@ -38,7 +38,7 @@ def read_unknown(message: Any) -> dict[str, str]:
 
 
 def write_unknown(message: Any, value: Any) -> None:
-    """Add unknown fields to a message in the order of their numbers; raise `UnfitValueError`. Null is none."""
+    """Add unknown fields to a message in the order of their numbers; raise `UnfitValueError`. Null adds none."""
     if value is None:
         return
     if type(value) is not dict:
@@ -60,6 +60,7 @@ def is_field_number(text: str) -> bool:
 def _write_field(message: Any, number: int, value: Any) -> None:
     try:
         data = write_bytes(value)
+        # Parsed first: `_by_number` reads only bytes that the library accepts.
         merge_from_bytes(message, data)
         if set(_by_number(data)) != {number}:
             raise UnfitValueError("one field", value)

@@ -18,15 +18,15 @@ from sowline.codecs.protobuf.scalars import (
 )
 
 Pending = list[tuple[Callable[..., int], Any, Any]]
-"""What is still to be converted: a function, the message to read, and the object or array to fill.
+"""A pending conversion: a function, the message to read, and the object or array to fill.
 
-The function returns how many members or elements that are.
+The function returns the number of members or elements.
 """
 
 Reading = Callable[[Any, Pending], Any]
 
 Unwritten = list[tuple[Callable[..., None], Any, Any, str]]
-"""What is still to be converted: a function, the message to fill, the JSON, and its path."""
+"""A pending conversion: a function, the message to fill, the JSON, and its path."""
 
 Writing = Callable[[Any, Any, str, Unwritten], None]
 
@@ -34,6 +34,7 @@ TIMESTAMP_SECONDS: Final = (-62135596800, 253402300799)
 DURATION_SECONDS_MAX: Final = 315576000000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# fromisoformat() also accepts a date alone, weeks, and other separators.
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _DURATION = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
 
@@ -55,7 +56,7 @@ def well_known_writer(message: Descriptor) -> Writing:
 
 
 def _check_no_unknown(value: Any) -> None:
-    # Their JSON form has no member for them.
+    # The JSON form has no member for unknown fields: they would be lost.
     if len(UnknownFieldSet(value)):
         raise UnfitValueError("a well-known type without unknown fields", "some")
 
@@ -92,6 +93,7 @@ def _write_timestamp(timestamp: Any, value: Any, path: str, unwritten: Unwritten
             raise ValueError
         moment = datetime.fromisoformat(match[1].upper() + match[3].upper())
         seconds = (moment - _EPOCH) // timedelta(seconds=1)
+        # An offset may move the time out of the years 1 to 9999.
         if not TIMESTAMP_SECONDS[0] <= seconds <= TIMESTAMP_SECONDS[1]:
             raise ValueError
     except ValueError:
@@ -144,6 +146,7 @@ def _write_mask(mask: Any, value: Any, path: str, unwritten: Unwritten) -> None:
 
 
 def _read_any(message: Any, pending: Pending) -> dict[str, str]:
+    # The message inside stays as bytes: nothing here knows its schema.
     return {"@type": message.type_url, "value": read_bytes(message.value)}
 
 
@@ -207,6 +210,7 @@ def _read_value(value: Any, pending: Pending) -> Any:
         return _read_struct(value.struct_value, pending)
     if kind == "list_value":
         return _read_list(value.list_value, pending)
+    # NullValue is an open enum, so it may hold other numbers.
     if kind == "null_value" and not value.null_value:
         return None
     if kind == "number_value" and value.number_value - value.number_value == 0:
@@ -236,6 +240,7 @@ def _write_value(message: Any, value: Any, path: str, unwritten: Unwritten) -> N
     elif type(value) is str:
         message.string_value = value
     elif type(value) is dict:
+        # An empty object sets no field, but must be there: without it, the value would have no kind.
         message.struct_value.SetInParent()
         _write_struct(message.struct_value, value, path, unwritten)
     elif type(value) is list:

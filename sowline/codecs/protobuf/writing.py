@@ -67,6 +67,8 @@ class ProtobufWriter:
 
     def fill_from(self, message: Any, members: Members) -> None:
         """Fill an empty message with an object; raise `bad message`."""
+        # One level of messages after the other: the depth that is accepted does not depend on the caller's stack
+        # (test_depth_does_not_depend_on_the_caller).
         level: Unwritten = [(self.fill, message, members, "")]
         for _ in range(NESTED_MESSAGES_MAX + 1):
             unwritten: Unwritten = []
@@ -95,6 +97,7 @@ class ProtobufWriter:
                 field.write_at(message, value, path, unwritten)
         for names in self._oneofs:
             given = [name for name in names if members.get(name) is not None]
+            # The library would silently keep the one that was set last.
             if len(given) > 1:
                 raise bad_message(
                     f"expected one of the fields {', '.join(names)} in {path or '/'}, got {' and '.join(given)}"
@@ -115,6 +118,8 @@ class ProtobufWriter:
                     paths.extend(_paths_of_unknown(value, below))
                 elif value:
                     pending.append((nested, value, below))
+                # An empty object changes nothing, but its path would replace the message
+                # (test_an_empty_message_changes_nothing_that_paths_could_name).
                 elif nested._fields:
                     raise _nothing_to_change(below)
                 else:
@@ -188,6 +193,7 @@ def _scalar_writer(name: str, convert: Callable[[Any], Any]) -> Writing:
 def _one_writer(name: str, write_message: Writing) -> Writing:
     def write(message: Any, value: Any, path: str, unwritten: Unwritten) -> None:
         target = getattr(message, name)
+        # An empty message is present too.
         set_present(target)
         write_message(target, value, f"{path}/{name}", unwritten)
 

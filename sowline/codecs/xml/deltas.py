@@ -1,4 +1,4 @@
-"""Checks that XML shows what a delta in JSON changes."""
+"""Checks that XML can express the changes of a delta in JSON."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sowline.errors import SowlineError
 
 
 def check_shows(delta: Any, read: Any) -> None:
-    """Raise `bad message` unless a delta and what is read of its XML change the same."""
+    """Raise `bad message` unless a delta and the delta that is read from its XML change the same."""
     pairs = [("", delta, read)]
     while pairs:
         name, one, other = pairs.pop()

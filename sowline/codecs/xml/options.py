@@ -1,4 +1,4 @@
-"""What a topic of XML messages sets in `message_format`: the prefixes of namespaces, and the elements that repeat."""
+"""The `message_format` of a topic of XML messages: the prefixes of namespaces, and the elements that repeat."""
 
 import re
 from typing import Final
@@ -23,7 +23,7 @@ IS_LIST: Final = ""
 """The name that marks an element of `Lists` as one that is always an array."""
 
 Lists = dict[str, "Lists"]
-"""The elements below one that paths of `lists` go through, by name."""
+"""The elements below an element that paths of `lists` go through, by name."""
 
 
 class XmlOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -72,6 +72,7 @@ def _check_namespaces(namespaces: dict[str, str]) -> None:
             )
         if not _URI.fullmatch(uri) or uri in _RESERVED:
             raise bad_schema(f"expected the URI of a namespace for the prefix {prefix!r}, got {uri!r}")
+        # With two prefixes for one namespace, an element would have two names.
         if prefix and prefixes.setdefault(uri, prefix) != prefix:
             raise bad_schema(f"expected one prefix for {uri!r}, got {prefixes[uri]!r} and {prefix!r}")
 

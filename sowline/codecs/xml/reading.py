@@ -13,15 +13,15 @@ from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX, check_nesting
 
 _ENCODINGS: Final = frozenset({"utf-8", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "us-ascii"})
-"""Those that Expat decodes itself. It would leave others to Python's codecs, which change with its version."""
+"""The encodings that Expat decodes itself. Others go to Python's codecs, which change with Python's version."""
 
 _SEPARATOR: Final = " "
-"""What Expat puts between the URI and the name of a node in a namespace. No name has one."""
+"""The character that Expat puts between a node's namespace URI and its name. No name contains it."""
 
 _BLANKS: Final = " \t\r\n"
 _SPACE: Final = "@xml:space"
 _PIECE_LEVELS: Final = 50
-"""An element at each so many levels becomes text at once: msgspec needs some of Python's stack for each level."""
+"""At every multiple of this depth, an element becomes text at once: msgspec uses Python's stack for each level."""
 
 _NO_LISTS: Final[Lists] = {}
 
@@ -43,6 +43,7 @@ class XmlReader:
     def read(self, data: bytes) -> bytes:
         """Return the canonical JSON of a message; raise `bad message` or `too deep`."""
         document = _OpenDocument(self._names, self._lists)
+        # A new parser for each message: a parser keeps all names that it has seen (test_names_are_forgotten).
         parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -66,7 +67,7 @@ class XmlReader:
 
 
 class MemberNames:
-    """Turns names of Expat, which have the URI of their namespace, into those of members."""
+    """Turns Expat's names, which contain the URI of their namespace, into names of members."""
 
     def __init__(self, options: XmlOptions) -> None:
         prefixes = {uri: f"{prefix}:" for prefix, uri in options.namespaces.items() if prefix}
@@ -106,9 +107,9 @@ def _prefix(prefixes: dict[str, str], uri: str, local: str) -> str:
 
 
 class _OpenElement:
-    """An element that is being read: what Expat has reported of it so far.
+    """An element that is being read: the nodes that Expat has reported so far.
 
-    `nodes` are the names and the values of its child nodes by turns: pairs would take several times the memory.
+    `nodes` alternates the names and values of its child nodes: pairs would take several times the memory.
     """
 
     __slots__ = ("attributes", "keeps_blanks", "lists", "nodes")
@@ -143,6 +144,7 @@ class _OpenElement:
 
 def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], list[Any]]:
     """Return the nodes without texts, if all of those are blank: they indent the other nodes."""
+    # Only the blanks of XML: other blanks of Unicode are content.
     if any(name == TEXT and value.strip(_BLANKS) for name, value in zip(names, values, strict=True)):
         return names, values
     kept = [value for name, value in zip(names, values, strict=True) if name != TEXT]
@@ -150,7 +152,7 @@ def _without_blanks(names: list[str], values: list[Any]) -> tuple[list[str], lis
 
 
 def _collected(names: list[str], values: list[Any]) -> dict[str, Any]:
-    """Return the members of nodes: those of one name as an array, and the order unless the members show it."""
+    """Return the members of nodes: nodes of one name as an array; with `#content` unless they show the order."""
     members: dict[str, Any] = {}
     before, shows_order = "", True
     for name, value in zip(names, values, strict=True):
@@ -180,9 +182,10 @@ class _OpenDocument:
         self._above: list[_OpenElement] = []
 
     def start(self, name: str, attributes: list[str]) -> None:
-        """Open an element; `attributes` are names and values by turns."""
+        """Open an element; `attributes` alternates names and values."""
         above = self._now
         self._above.append(above)
+        # Raised inside the parser, which then reads no further (test_depth_ends_the_reading).
         if len(self._above) >= NESTING_MAX:
             raise SowlineError(
                 "too deep",
@@ -232,6 +235,7 @@ def _check_declaration(_version: str, encoding: str | None, _standalone: int) ->
         )
 
 
+# Only a document type can declare entities, which could expand without bound (test_laughs_are_not_expanded).
 def _refuse_doctype(name: str, *_ids: object) -> None:
     raise bad_message(
         f"expected a message without a document type, got <!DOCTYPE {excerpt(name)}: leave it out"

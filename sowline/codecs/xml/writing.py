@@ -1,4 +1,4 @@
-"""Writes JSON as XML in UTF-8, without recursion. What Expat would not read is refused."""
+"""Writes JSON as XML in UTF-8, without recursion. Anything that Expat would not read is refused."""
 
 import re
 from itertools import chain
@@ -14,6 +14,8 @@ from sowline.codecs.xml.options import XML_PREFIX
 from sowline.errors import SowlineError
 
 _INVALID: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff"
+# A parser changes line ends in texts and blanks in attributes, unless they are written as references
+# (test_characters_that_markup_uses_are_written_as_references).
 _IN_TEXT: Final = re.compile(f"[&<>\r{_INVALID}]")
 _IN_ATTRIBUTE: Final = re.compile(f'[&<"\t\n\r{_INVALID}]')
 _NOT_XML: Final = re.compile(f"[{_INVALID}]")
@@ -23,7 +25,7 @@ _IN_NO_NAME: Final = re.compile(r"[\x00-,/:-@\[-^`{-\x7f]")
 
 
 _XmlNode = tuple[str, Any]
-"""A node that is still to be written: the name of its member, and its value. Plain, because each node is one."""
+"""A node that is still to be written: the name of its member, and its value. A plain tuple, for speed."""
 
 
 class XmlWriter:
@@ -61,7 +63,7 @@ class XmlWriter:
 
 
 def _with_declarations(parts: list[str], root: str, declarations: str) -> str:
-    """Return the message. Only when all is written, it is known which namespaces the root must declare."""
+    """Return the message. The namespaces that the root must declare are known only at the end."""
     if declarations:
         tag = f"<{root}"
         at = next(number for number, part in enumerate(parts) if part.startswith(tag))
@@ -75,6 +77,7 @@ class _WrittenNames:
     def __init__(self, namespaces: dict[str, str]) -> None:
         self._namespaces = namespaces
         self._checked: set[str] = set()
+        # Elements without a prefix are in the default namespace, so it is always declared.
         self._used: set[str] = {""} & namespaces.keys()
 
     def check(self, name: str) -> None:
@@ -121,7 +124,7 @@ def _root_name(document: dict[str, Any]) -> str:
     for name in document:
         if name == TEXT or name.startswith(ATTRIBUTE):
             raise bad_message(
-                f"expected no text and no attribute beside the root, got {excerpt(name)}: put it below"
+                f"expected no text and no attribute next to the root, got {excerpt(name)}: put it below"
             )
     if isinstance(document[names[0]], list):
         raise bad_message(
@@ -142,7 +145,7 @@ def _nodes(members: dict[str, Any]) -> list[_XmlNode]:
 
 
 def _ordered(nodes: list[_XmlNode], content: Any) -> list[_XmlNode]:
-    """Return nodes in the order of `#content`. Those that it does not name follow; other names are skipped."""
+    """Return nodes in the order of `#content`. Nodes that it doesn't name follow; its other names are skipped."""
     if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
         raise bad_message(
             f"expected an array of the names of nodes in {CONTENT}, got {_kind(content)}: leave it out"
@@ -222,9 +225,10 @@ def _reference(found: re.Match[str]) -> str:
 
 
 def _is_name(name: str) -> bool:
-    """Whether this is a name without a prefix. Which letters a name may have, Expat decides."""
+    """Whether this is a name without a prefix. Expat decides which letters a name may have."""
     if _ASCII_NAME.fullmatch(name):
         return True
+    # Expat is not asked about names with markup: they would be read as more than a name.
     if name.isascii() or _IN_NO_NAME.search(name):
         return False
     try:

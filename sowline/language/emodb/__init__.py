@@ -1,8 +1,7 @@
-"""The language of deltas and conditions: text to tree (`parse`), tree to text (`printer`), what it means
-(`evaluate`).
+"""The language of deltas and conditions: text to tree (`parse`), tree to text (`printer`), evaluation (`evaluate`).
 
-`parse_delta(text).apply(value)` makes one value of another; `compile_condition(text).matches(value)` asks of one.
-Beside the value there are the document's `Intrinsics`, and where there is no value there is `UNDEFINED`.
+`parse_delta(text).apply(value)` returns a new value; `compile_condition(text).matches(value)` tests a value. Both can
+also use the document's `Intrinsics`. `UNDEFINED` stands for no value.
 `docs/emodb.md` specifies the language.
 """
 

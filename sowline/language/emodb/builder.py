@@ -45,7 +45,7 @@ class Misused(ValueError):
 
 
 class Removed:
-    """The item of a set after a `~`."""
+    """An item of a set that is written after a `~`."""
 
     def __init__(self, delta: Delta) -> None:
         self.delta = delta

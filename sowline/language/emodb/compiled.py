@@ -18,7 +18,7 @@ Node = TypeVar("Node", bound=tree.Delta | tree.Condition)
 
 
 class Canonical(Generic[Node]):
-    """What a delta and a condition share: a tree, and its canonical text, which decides equality.
+    """The common base of deltas and conditions: a tree, and its canonical text, which decides equality.
 
     `source`, if given, is a text with all words and escapes of the tree: it is cheaper to search than the canonical
     text.
@@ -75,7 +75,7 @@ class Delta(Canonical[tree.Delta]):
     def apply(self, value: Json | Undefined, about: Intrinsics = UNKNOWN) -> Json | Undefined:
         """Return the new value for a value or UNDEFINED; UNDEFINED if the delta deletes. Never raises.
 
-        The value is not changed, but the result shares parts with it and with the delta: change neither.
+        The value is not changed, but the result shares parts with it and with the delta: don't change the result.
         """
         return apply(self.tree, value, about)
 

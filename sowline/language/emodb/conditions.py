@@ -48,7 +48,7 @@ def one_of(values: Iterable[Json]) -> Condition:
 
 
 def state(name: str) -> Condition:
-    """`is(name)`, but for `is(null)`."""
+    """`is(name)`, except `is(null)`."""
     name = _ALIASES.get(name, name)
     if name not in _STATES:
         raise ValueError(f"expected one of {', '.join(_STATES)} or null, got {name!r}")
@@ -108,7 +108,7 @@ def conjunction(tests: Sequence[Condition]) -> Condition:
 
 
 def disjunction(tests: Iterable[Condition]) -> Condition:
-    """`or(tests)`: of values one `in`, then the intrinsics, one for each name, then the others as written."""
+    """`or(tests)`: one `in` for all values, then one test for each intrinsic, then the others as written."""
     values: list[Json] = []
     intrinsics: dict[str, list[Condition]] = {}
     others: list[Condition] = []
@@ -135,7 +135,7 @@ def disjunction(tests: Iterable[Condition]) -> Condition:
 
 
 def weight(test: Condition) -> int:
-    """What a condition costs to ask, by EmoDB's measure, which some canonical orders go by."""
+    """The cost of a condition by EmoDB's measure, which some canonical orders follow."""
     match test:
         case Constant():
             return 0
@@ -150,7 +150,7 @@ def weight(test: Condition) -> int:
 
 
 def by_weight(tests: Iterable[Condition]) -> list[Condition]:
-    """The conditions, the cheapest first, else as they were."""
+    """The conditions, cheapest first; those of equal cost keep their order."""
     return sorted(tests, key=weight)
 
 
@@ -176,14 +176,14 @@ def _different(values: Iterable[Json]) -> tuple[Json, ...]:
 
 
 def _int32(number: int | float) -> int:
-    """The number as Java's `intValue` has it: a double stops at the ends, an integer wraps around."""
+    """The number as Java's `intValue` returns it: a double stops at the limits, an integer wraps around."""
     if isinstance(number, float):
         return int(max(-(2.0**31), min(number, float(INT32_MAX))))
     return (number + 2**31) % 2**32 - 2**31
 
 
 def _check_partitions(test: Condition, count: int) -> None:
-    """Raise if some part of a partition's test could never be meant for the number of a partition."""
+    """Raise if some part of a partition's test can't be a test of a partition's number."""
     rest = [test]
     while rest:
         match rest.pop():

@@ -43,7 +43,7 @@ def members_delta(members: dict[str, Json]) -> Delta:
 
 
 def plain_map(entries: Sequence[tuple[str, Json]]) -> Delta:
-    """Return the same of keys and values, at least one, that are in order already."""
+    """Return the same literal from keys and values, at least one, that are sorted already."""
     return MapDelta(True, tuple([(key, LiteralDelta(value)) for key, value in entries]), False)
 
 

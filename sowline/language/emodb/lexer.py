@@ -1,8 +1,8 @@
-"""What a text is made of: punctuation, words, and values, which are read at once.
+"""Splits a text into its lexemes: punctuation, words, and values, which are read at once.
 
 Blanks are all characters from U+0001 to U+0020. A word is a run of characters up to a blank, a quote, a backslash,
-or one of `, : ] } ) > / [ { ( < ; = # ?`; so `then~` is one word, and no keyword. A plain JSON array or
-object is one lexeme, and so is a map with `..` and plain JSON behind it: that makes the usual deltas cheap.
+or one of `, : ] } ) > / [ { ( < ; = # ?`; so `then~` is one word, not a keyword. A plain JSON array or
+object is one lexeme, and so is a map with `..` followed by plain JSON: that makes the usual deltas cheap.
 """
 
 import json

@@ -53,5 +53,5 @@ def _escaped(rest: Iterator[str]) -> str:
     """Return the character after a backslash."""
     character = next(rest, None)
     if character is None:
-        raise ValueError("expected a character behind the backslash that ends the pattern")
+        raise ValueError("expected a character after the backslash that ends the pattern")
     return character

@@ -24,7 +24,7 @@ LEXEMES_MAX = 50_000
 """The maximum number of lexemes in a text, so that reading it takes at most a second. Plain JSON counts as one."""
 
 _native: ModuleType | None = None
-"""What reads plain deltas, if it is not Python: it makes the same trees (tests/property/test_native_deltas.py)."""
+"""The reader of plain deltas, if it is not Python: it makes the same trees (tests/property/test_native_deltas.py)."""
 
 _OPENERS = ("{", "[", "(", "if")
 _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -47,7 +47,7 @@ def read_condition(text: str) -> Condition:
 
 
 def use_native(module: ModuleType | None) -> None:
-    """Let the native core read plain deltas from now on, or Python. Services call this at their start."""
+    """Let the native core, or Python, read plain deltas from now on. Services call this on startup."""
     global _native
     _native = module
 

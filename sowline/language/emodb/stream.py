@@ -56,7 +56,7 @@ def _in_array(text: str, begin: int) -> Iterator[Piece]:
         if depth == 0 and (is_end or found[0] == ","):
             following = found.end() if is_end else _after_blanks(text, found.end())
             if not is_end and following == len(text):
-                # The delta is complete if what follows its comma shows it.
+                # A delta is complete only once more text follows its comma: the stream may be cut off here.
                 break
             if not is_end or begin < found.start():
                 yield Piece(text[begin : found.start()].rstrip(_BLANK), begin)
@@ -64,7 +64,7 @@ def _in_array(text: str, begin: int) -> Iterator[Piece]:
                 return _check_end(text, following)
             begin = following
         depth += _DEEPER.get(found.lastgroup or "", 0)
-    raise _error("expected ',' or ']' behind the last delta, got the end", text, len(text))
+    raise _error("expected ',' or ']' after the last delta, got the end", text, len(text))
 
 
 def _apart(text: str, begin: int) -> Iterator[Piece]:
@@ -82,7 +82,7 @@ def _apart(text: str, begin: int) -> Iterator[Piece]:
 def _check_end(text: str, position: int) -> None:
     position = _after_blanks(text, position)
     if position < len(text):
-        raise _error("expected the end behind the ']' of the deltas, got more", text, position)
+        raise _error("expected the end after the ']' of the deltas, got more", text, position)
 
 
 def _after_blanks(text: str, position: int) -> int:

@@ -12,7 +12,7 @@ Fields = Mapping[str, Json]
 
 
 def read_with(content: Fields, template: Fields) -> dict[str, Json]:
-    """Return what a document with this content reads with."""
+    """Return the body that readers of a document with this content see."""
     return {**content, **template}
 
 
@@ -22,7 +22,7 @@ def hidden_by(template: Fields, content: Fields) -> dict[str, Json]:
 
 
 def own_content(read: Fields, hidden: Fields, template: Fields) -> dict[str, Json]:
-    """Return the content of a document that reads like this, in the order of its fields."""
+    """Return the content of the document that readers see like this, in the order of its fields."""
     return {
         name: hidden.get(name, value)
         for name, value in read.items()

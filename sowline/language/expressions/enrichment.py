@@ -130,6 +130,7 @@ class Stage:
             if step.set_current and step.change(document, value):
                 gone.append(step.path)
         for step, value in results:
+            # Set only now: until here, the other fields saw the message without them.
             if not step.set_current and step.change(document, value):
                 gone.append(step.path)
         delta: Document = {}
@@ -194,6 +195,7 @@ def _computable(node: Node) -> Node:
 
 
 def _timed(node: Node) -> Node:
+    # The time is given, not read from a clock: a replay computes the same values.
     now = Field(Path((_NOW,)))
     match node:
         case Call("UNIX_TIMESTAMP"):
@@ -245,6 +247,7 @@ def _stateless(node: Node) -> Node:
 def _check(tree: Node, before_the_key: bool) -> None:
     calls = [node for node in walk(tree) if isinstance(node, Call)]
     for call in calls:
+        # Before `check`, which would call an aggregate an unknown function.
         if call.name in AGGREGATES:
             raise EnrichmentError(
                 f"expected a function of one message at column {call.column}, got the aggregate {call.name}",

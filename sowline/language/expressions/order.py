@@ -142,6 +142,7 @@ def _rising(value: Scalar) -> tuple[int, Any]:
         return _STRING, value
     if value is None:
         return _NULL, 0
+    # Only NaN differs from itself. It needs a rank, because it compares with nothing (test_nan_is_ordered).
     return (_NUMBER, value) if value == value else (_NOT_A_NUMBER, 0)
 
 

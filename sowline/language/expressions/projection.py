@@ -89,7 +89,7 @@ class Projection:
         return ", ".join(field.text for field in self.fields)
 
     def shown_at(self, names: Names) -> Keys:
-        """Return the paths at which a result has a field of the record as it is."""
+        """Return the paths at which a result has an unchanged field of the record."""
         shown = []
         for field in self.fields:
             read = field.expression.path.steps if isinstance(field.expression, Field) else None

@@ -84,7 +84,7 @@ def check_size(pattern: str) -> int:
     if len(pattern) > PATTERN_BYTES_MAX or len(encoded(pattern)) > PATTERN_BYTES_MAX:
         raise PatternError(f"more than {PATTERN_BYTES_MAX} bytes")
     # A short pattern can be very long with its nested repetitions written out. RE2 would compile it with Python's
-    # global lock held, and no client would be served meanwhile (test_what_is_too_large_never_reaches_re2).
+    # global lock held, and no client would be served until the end (test_what_is_too_large_never_reaches_re2).
     size = pattern_size(pattern)
     if size > PATTERN_SIZE_MAX:
         raise PatternError(

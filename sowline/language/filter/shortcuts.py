@@ -79,6 +79,7 @@ def _compare_text(name: str, relation: Relation, literal: str, judge: Judge) -> 
     def test(document: Document) -> bool:
         value = document.get(name)
         if value.__class__ is str:
+            # An empty text is NULL.
             return relation(value, literal) and value != ""
         return value is not None and judge(value_of(value)) is True
 

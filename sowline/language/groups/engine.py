@@ -37,7 +37,7 @@ class Groups:
     def __init__(
         self, topic: str, grouping: Sequence[Path], projection: Projection, *, groups_max: int
     ) -> None:
-        """Make groups without records; there may be `groups_max` at a time."""
+        """Make groups without records; at most `groups_max` may exist at a time."""
         self._domain = group_domain(topic, grouping)
         self._layout = Layout(grouping, projection)
         self._groups_max = groups_max
@@ -78,7 +78,7 @@ class Groups:
     def load(self, records: Iterable[tuple[bytes, Document, Order]]) -> None:
         """Add new records, each with its SOW key, document and order.
 
-        Raise `too many groups`; the records before the first one too many are then added.
+        Raise `too many groups`; the records before the one that exceeds the limit are added.
         """
         for sow_key, document, order in records:
             reading = self._layout.read(document)
@@ -98,6 +98,7 @@ class Groups:
         if left is not None and entered is not None and left.key == entered.key:
             return [self._replace(sow_key, left, entered, order)]
         if entered is not None:
+            # Before the record leaves its group: a refusal has no effect.
             self._check_room(left, entered)
         changes = [] if left is None else [self._take_out(sow_key, left)]
         if entered is not None:
@@ -120,6 +121,7 @@ class Groups:
         previous = self._body(group)
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
             old, new = left.arguments[argument], entered.arguments[argument]
+            # In Python, 1, 1.0 and True are equal, but a sum of doubles is a double.
             if old.__class__ is not new.__class__ or old != new:
                 state.remove(old)
                 state.add(new)
@@ -205,7 +207,7 @@ class GroupStates(Groups):
 
 
 def group_domain(topic: str, grouping: Sequence[Path]) -> bytes:
-    """Return what the SOW keys of a topic's groups are made from, together with the values that are grouped by."""
+    """Return the text that, with the values that are grouped by, makes the SOW keys of a topic's groups."""
     return f"{topic} by {','.join(map(str, grouping))}\0".encode()
 
 

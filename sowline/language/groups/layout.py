@@ -139,12 +139,12 @@ class FieldRule(NamedTuple):
 
 
 class Template(NamedTuple):
-    """What the bodies of groups are written from, if each field is a value or the result of a simple aggregate.
+    """The template of groups' bodies, if each field is a value or the result of a simple aggregate.
 
-    - `pieces`: the JSON around the fields, which is one more.
+    - `pieces`: the JSON around the fields, one more than there are fields.
     - `fields`: the fields, in the order of the JSON.
     - `states`: the classes of the states by name.
-    - `grouped_by`: by how many values records are grouped.
+    - `grouped_by`: the number of values that records are grouped by.
     """
 
     pieces: list[bytes]
@@ -258,7 +258,7 @@ class Layout:
 
     @property
     def template(self) -> Template | None:
-        """What the bodies are written from; None if a field is computed from several, or from the latest record."""
+        """The template of the bodies; None if a field is computed from several, or from the latest record."""
         classes = [class_name(new_state) for new_state, _ in self.states]
         rules = [self._rules.get(expression) for expression in self._fields.expressions]
         if not all(rules) or not {"Count", "OrderedValues", "Sums"}.issuperset(classes):

@@ -19,7 +19,7 @@ class MergedGroups:
     def __init__(
         self, topic: str, grouping: Sequence[Path], projection: Projection, *, groups_max: int
     ) -> None:
-        """Make no groups; there may be `groups_max` at a time, after the merge."""
+        """Begin without groups; at most `groups_max` may exist at a time, after the merge."""
         self._domain = group_domain(topic, grouping)
         self._layout = Layout(grouping, projection)
         self._groups_max = groups_max
@@ -41,7 +41,7 @@ class MergedGroups:
         return sum(state.records for states in self._states.values() for state in states.values())
 
     def put(self, source: Hashable, exported: bytes) -> bytes:
-        """Take the state of a group at a source, in place of the one before; return the group's SOW key.
+        """Take the state of a group at a source, in place of the previous one; return the group's SOW key.
 
         Raise `too many groups`, without any effect.
         """
@@ -57,7 +57,7 @@ class MergedGroups:
         return sow_key
 
     def remove(self, source: Hashable, sow_key: bytes) -> None:
-        """Drop the state of a group at a source, where it has no records any more."""
+        """Drop the state of a group at a source that has no records of it any more."""
         states = self._states[sow_key]
         del states[source]
         self._bodies.pop(sow_key, None)

@@ -11,7 +11,7 @@ from sowline.model.path import Scalar
 
 CONCAT_CHARS_MAX: Final = 64 * 1024
 CUT: Final = "…"
-"""The end of a GROUP_CONCAT that was cut."""
+"""The text that ends a GROUP_CONCAT that was cut."""
 
 VALUE_BYTES: Final = 230
 DISTINCT_BYTES: Final = 165

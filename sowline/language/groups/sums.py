@@ -82,6 +82,7 @@ class Sums(_Totals):
         self._count = 0
         self._doubles = 0
         """The number of values that make the sum a double: all but integers and booleans."""
+        # Apart: scaled like doubles, integers would have a thousand more bits.
         self._integers = self._scaled = 0
         self._nans = self._positive_infinities = self._negative_infinities = 0
 
@@ -107,6 +108,7 @@ class Sums(_Totals):
             significand, shift = _binary(number)
             self._scaled += (significand << shift) * times
         elif isnan(number):
+            # Counted, because a sum without them is a number again (test_no_number_makes_nan_while_it_is_there).
             self._nans += times
         elif number > 0:
             self._positive_infinities += times
@@ -198,8 +200,8 @@ def _ratio(numerator: int, denominator: int) -> float:
 def _root_of_ratio(numerator: int, denominator: int) -> float:
     """Return the double nearest to the square root.
 
-    The integer root has more bits than a double; setting its last one where something is left over makes the
-    final rounding go as it would for the true root.
+    The integer root has more bits than a double. Its last bit is set if there is a remainder, so that the final
+    rounding is that of the true root.
     """
     bits = numerator.bit_length() - denominator.bit_length()
     shift = max(0, ROOT_BITS - bits // 2)

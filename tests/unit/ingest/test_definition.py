@@ -188,10 +188,10 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
         (LEAST + "transforms:\n- where: a\n  drop: [b]\n", "line 8: transforms.0: expected exactly one of"),
         (LEAST + "transforms:\n- columns: {}\n", "line 8: transforms.0.columns: "),
         (LEAST + "transforms:\n- drop: []\n", "line 8: transforms.0.drop: "),
-        (LEAST + "transforms:\n- columns: {_Source: 1}\n", "expected another column than _source"),
+        (LEAST + "transforms:\n- columns: {_Source: 1}\n", "expected a column other than _source"),
         (
             LEAST + "transforms:\n- drop: [a, _source]\n",
-            "line 8: transforms.0.drop.1: expected another column",
+            "line 8: transforms.0.drop.1: expected a column other than",
         ),
         (LEAST + "checks:\n- message: so\n", "line 8: checks.0.expect: this field is required"),
         (LEAST + "kafka_options: {bootstrap.servers: h}\n", "the pipeline does not set itself"),

@@ -180,9 +180,12 @@ def test_other_json_is_not_written_as_fields(body: bytes, complaint: str) -> Non
     [
         (
             (b'{"a":1}', packed(a=1), b""),
-            "part 1: expected fields of its own, got 'a', which an earlier part also has",
+            "part 1: expected fields that no other part has, got 'a', which an earlier part also has",
         ),
-        ((b'{"#parts":1}', b"", b""), "part 0: expected fields of its own, got '#parts', which is reserved"),
+        (
+            (b'{"#parts":1}', b"", b""),
+            "part 0: expected fields that no other part has, got '#parts', which is reserved",
+        ),
     ],
 )
 def test_fields_in_common_are_refused(parts: tuple[bytes, ...], complaint: str) -> None:

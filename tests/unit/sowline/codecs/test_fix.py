@@ -211,10 +211,13 @@ def test_groups_may_be_named() -> None:
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        ("453=2|448=A|55=IBM|", "expected 2 entries in the group 453, as its count has it, got 1 before 55"),
+        (
+            "453=2|448=A|55=IBM|",
+            "expected 2 entries in the group 453, the value of its count, got 1 before 55",
+        ),
         (
             "453=1|448=A|448=B|",
-            "expected 1 entries in the group 453, as its count has it, got 2 before the end",
+            "expected 1 entries in the group 453, the value of its count, got 2 before the end",
         ),
         ("453=0|448=A|", "got 1 before the end"),
         ("453=1|", "got 0 before the end"),

@@ -109,7 +109,7 @@ def test_what_is_no_delta_is_refused_with_a_sentence(text: str, sentence: str) -
         ),
         ("gt(true)", "expected a number or a text for gt, got true, at column 1"),
         ("like(5)", "expected a text for like, got 5, at column 6"),
-        (r'like("a\\")', "expected a character behind the backslash that ends the pattern, at column 6"),
+        (r'like("a\\")', "expected a character after the backslash that ends the pattern, at column 6"),
         ('intrinsic("~version":1)', "~version"),
         ("partition(4:5)", "expected a partition between 1 and 4, got 5, at column 1"),
         ("partition(0:1)", "expected at least 1 partition, got 0, at column 1"),
