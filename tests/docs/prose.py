@@ -92,7 +92,9 @@ RULES = (
     ),
     Rule(
         "so many",
-        re.compile(r"\b(?:at most|after|every|only the first|by) so (?:many|much)\b|\bso (?:many|much) (?:as|of)\b"),
+        re.compile(
+            r"\b(?:at most|after|every|only the first|by) so (?:many|much)\b|\bso (?:many|much) (?:as|of)\b"
+        ),
         "name the number: `limit` records, this many, up to 10",
     ),
     Rule(
@@ -114,7 +116,9 @@ RULES = (
     ),
     Rule(
         "empty there",
-        re.compile(r"\b(?:all|what|whatever|those|that) (?:that )?there (?:is|are|was|were)\b", re.IGNORECASE),
+        re.compile(
+            r"\b(?:all|what|whatever|those|that) (?:that )?there (?:is|are|was|were)\b", re.IGNORECASE
+        ),
         "use exists, or name the things",
         is_of_pages=True,
     ),
@@ -276,7 +280,9 @@ def pages() -> list[Path]:
 
 def words_of_pages() -> int:
     """Return how many words README, docs and decisions have, tables included and code blocks left out."""
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))]
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+    ]
     prose = " ".join(re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in texts)
     return sum(1 for word in prose.split() if re.search(r"[A-Za-z0-9]", word))
 
