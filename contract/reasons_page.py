@@ -7,7 +7,7 @@ _HEAD = """\
 
 Find the `reason` of an error here. Every error of the [API](api.md), of the [client](client.md) and of the
 commands has one, as does every [dead letter](kafka.md#dead-letters). `reason` is for programs and doesn't change.
-`message` is for people and says what was expected, what was found and what to do. Each section has an example.
+`message` is for people and usually says how to fix the error. Each section has an example of a message.
 
 <!-- Made from contract/reasons/ by `python -m contract`. -->
 """
@@ -19,4 +19,7 @@ def reasons_page() -> str:
 
 
 def _section(reason: Reason) -> str:
-    return f"## `{reason.code}`\n\n{reason.meaning}\n\n> {reason.example}\n\n**What to do:** {reason.cure}\n"
+    parts = [f"## `{reason.code}`", reason.meaning, f"> {reason.example}"]
+    if reason.cure is not None:
+        parts.append(f"**Fix:** {reason.cure}")
+    return "\n\n".join(parts) + "\n"

@@ -6,14 +6,13 @@ ACCESS = (
     Reason(
         "auth failure",
         "expected a client certificate, got none",
-        "The token or the client certificate is invalid. The answer doesn't say why.",
+        "The token or the client certificate is invalid.",
         "Get a new token. The [log of the service](security.md#refused-logons) has the cause.",
     ),
     Reason(
         "auth unavailable",
         "the keys for checking tokens are not available; retry later, or ask the operator",
-        "The service can't get the keys that it checks tokens with, or the function that gives a client its"
-        " tokens failed.",
+        "The service can't get the keys that it checks tokens with, or a client's function for tokens failed.",
         "Retry. If the error persists, check that the service reaches the issuer's key endpoint, or fix the"
         " function.",
     ),
@@ -22,14 +21,13 @@ ACCESS = (
         "this replica is at orders:0@1187, before the bookmark; retry later",
         "The replica, or in Spark the changes topic, has not reached the bookmark yet. For a write, the command"
         " is on the log, but was not applied within 30 s.",
-        "Nothing is lost. Retry a read. Don't repeat a write: it will be applied. If the error persists, check that a"
-        " materializer runs, and how far it is behind: [runbooks](runbooks.md).",
+        "Retry a read. Don't repeat a write: it will be applied. If the error persists, check the materializer:"
+        " [runbooks](runbooks.md).",
     ),
     Reason(
         "busy",
         "this user already has 100 connections, the limit; close one",
-        "You have reached a limit on connections, commands in flight, requests, commands per second, waiting"
-        " queries or unread answers.",
+        "You have reached a limit on connections, commands, requests, waiting queries or unread answers.",
         "Wait for an answer before you send more, close connections, or use another query service.",
     ),
     Reason(
@@ -41,20 +39,18 @@ ACCESS = (
     Reason(
         "gateway required",
         "expected a gateway: this query service holds only shard 2/8 of the topics; connect to a gateway",
-        "The query service holds some partitions of each topic ([shards](deploy.md#shards-and-gateways)). Its answers"
-        " would lack the others.",
-        "Connect to a gateway, which asks all shards.",
+        "The query service holds only some partitions of each topic ([shards](deploy.md#shards-and-gateways)).",
     ),
     Reason(
         "internal",
         "the query could not be answered: KeyError; the log of the query service has the details",
         "This is a bug in Sowline.",
-        "Find the details in the [log of the query service](logs.md) and report them.",
+        "Report the details in the [log](logs.md).",
     ),
     Reason(
         "logon expired",
         "the token or certificate of the logon has expired; log on again",
-        "The token or the certificate of the [logon](api.md#logon) has expired. The service closes the"
+        "The token or the certificate of the [logon](api.md#logon) has expired, and the service closes the"
         " connection.",
         "Connect again with a new token.",
     ),
@@ -62,7 +58,6 @@ ACCESS = (
         "logon required",
         "expected the command logon with a token as the first command",
         "The service has an [access file](security.md), and this client has not [logged on](api.md#logon).",
-        "Send a token with the handshake or with `logon`.",
     ),
     Reason(
         "no client",
@@ -74,7 +69,7 @@ ACCESS = (
         "not connected",
         "nothing listens at http://127.0.0.1:8080: is `sowline up` running?",
         "No service answers at that address.",
-        "Check the address, and check that the service runs.",
+        "Check the address, and that the service runs.",
     ),
     Reason(
         "not entitled",
@@ -86,9 +81,9 @@ ACCESS = (
         "not read",
         "expected the client to read at least 256 KiB of its answers in 10 seconds while other queries wait, got"
         " less; read faster, or ask for less at once",
-        "The client read less than 256 KiB of its answers within `SOWLINE_QUERY_UNREAD_SECONDS_MAX` while other"
-        " queries waited for [their turn](queries.md#turns).",
-        "Read answers as they arrive, in a separate thread if processing them takes long, or use `top_n`.",
+        "The client read too little of its answers within `SOWLINE_QUERY_UNREAD_SECONDS_MAX` while other queries"
+        " waited for [their turn](queries.md#turns).",
+        "Read answers as they arrive, in a separate thread if processing takes long, or use `top_n`.",
     ),
     Reason(
         "not ready",
@@ -101,26 +96,23 @@ ACCESS = (
         "a page of 'https://other.example' may not send requests here; if you trust it, add it to SOWLINE_ORIGINS",
         "The request comes from a web page that [may not use this service](security.md#origins), or names"
         " another host.",
-        "Add the origin to `SOWLINE_ORIGINS`.",
     ),
     Reason(
         "replaced",
         "subscription 's1' was replaced before this command began",
         "Another command replaced the subscription before this one began.",
-        "Nothing.",
     ),
     Reason(
         "replica broken",
         "orders.changes [0]: expected what follows 1187, got 1190 after 1189",
-        "A query service found a gap in the changes, or could not follow them. It stops, because its answers would"
-        " be wrong.",
-        "Restart the query service, which loads its replica again. If it happens again, report the log.",
+        "A query service found a gap in the changes, or could not follow them, and stops.",
+        "Restart the query service. If it happens again, report the log.",
     ),
     Reason(
         "request timeout",
         "expected the whole request within SOWLINE_REQUEST_SECONDS_MAX; send it again",
-        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, and the service closed the"
-        " connection. Or a client or command timed out before it got the answer.",
+        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, or a client or command timed"
+        " out before it got the answer.",
         "If the request did not arrive, send it again. If the answer did not, first check whether a write was applied"
         " and whether the service is busy.",
     ),
@@ -128,20 +120,19 @@ ACCESS = (
         "rights changed",
         "this user's rights have changed; open a new connection",
         "The user of the connection, or its rights, would change.",
-        "Open a new connection.",
     ),
     Reason(
         "shard unavailable",
         "no query service answers for these partitions now: orders 0, 2. Retry later, or start their shards",
-        "A [gateway](deploy.md#shards-and-gateways) found no query service for some partitions of the request, or"
-        " lost one during the answer.",
-        "Retry. If the error persists, check which query services answer: `nodes` in the gateway's `/status`.",
+        "A [gateway](deploy.md#shards-and-gateways) found no query service for some partitions, or lost one"
+        " during the answer.",
+        "Retry. If the error persists, check `nodes` in the gateway's `/status`.",
     ),
     Reason(
         "stale",
         "expected a state of at most 0.5 s behind the log, but it is 12.340 s behind; retry later, or allow more",
         "The service is further behind the log than `max_staleness` allows, or its delay is unknown.",
-        "Retry, allow more, or omit `max_staleness`. If the error persists, find out what is behind:"
+        "Retry, allow more, or omit `max_staleness`. If the error persists, see"
         " [SowlineAnswersOld](runbooks.md#sowlineanswersold).",
     ),
 )

@@ -6,27 +6,24 @@ OPERATION = (
     Reason(
         "already running",
         "pid 4711, http://127.0.0.1:8080; it uses /home/ann/var",
-        "Another `sowline up` or local broker uses the data directory. Two of them would damage it.",
+        "Another `sowline up` or local broker uses the data directory.",
         "Use the running one, stop it, or give this one its own `--data-dir`.",
     ),
     Reason(
         "backup damaged",
         "the backup in /backups/orders can't be restored: 3.records: its checksum differs; use another backup",
         "A file of the backup has changed since it was written.",
-        "Restore another backup.",
     ),
     Reason(
         "bad checkpoint",
         "expected the numbers of the files before micro-batch 4 in checkpoints/orders/ordinals, got none: this"
         " checkpoint was made by something else; give a new one, and another publisher",
-        "The checkpoint of a Spark stream lacks the numbers of its rows, because another program made it.",
-        "Use a new checkpoint directory and another publisher.",
+        "The checkpoint of a Spark stream lacks the numbers of its rows.",
     ),
     Reason(
         "bad configuration",
         "topics.yaml, line 7: color: unknown field",
-        "`topics.yaml`, a pipeline file or a setting is wrong.",
-        "Correct the line or variable that the message names. The service doesn't start until then.",
+        "`topics.yaml`, a pipeline file or a setting is wrong. The service doesn't start until you correct it.",
     ),
     Reason(
         "changes incomplete",
@@ -41,13 +38,11 @@ OPERATION = (
         "expected an empty topic orders.changes, found changes in partition 0. Delete it to replace the state"
         " that it holds, or restore under another name",
         "A backup can be restored only into an empty changes topic.",
-        "Delete the changes topic if you may replace its state, or restore under another name.",
     ),
     Reason(
         "changes replaced",
         "orders.changes was deleted and created again while it was read. Start again",
         "The changes topic was deleted and created again while a service read it.",
-        "Start the service again.",
     ),
     Reason(
         "check failed",
@@ -61,29 +56,25 @@ OPERATION = (
         " partitions, preprocessing, enrichment, documents, template, sow and framing in topics.yaml, or stop the"
         " materializers and run sowline rebuild",
         "The stored state, the backup or the fanout's output belongs to another definition of the topic.",
-        "Restore the definition in `topics.yaml`, or rebuild the state: [operating](operate.md).",
+        "Restore the definition in `topics.yaml`, or [rebuild](operate.md#rebuilding) the state.",
     ),
     Reason(
         "directory taken",
         "expected a new directory for the backup, but /backups/orders is there",
         "A backup needs a new directory, but this one exists.",
-        "Name another directory.",
     ),
     Reason(
         "disk full",
         "expected room in /tmp for the topic's largest partition, up to three times: No space left on device."
         " Name another directory in TMPDIR",
         "A command has no room for its temporary files.",
-        "Set `TMPDIR` to a directory with more room.",
     ),
     Reason(
         "gap",
         "fanout late is at 1187 in partition 0, but the changes after that were deleted: delete its consumer"
         " group, and it starts again with the current records",
-        "The next changes of a fanout were deleted. Or a client's view missed a message: a group has the wrong number"
-        " of records, or a delta changes a record that the view doesn't hold.",
-        "For a fanout, delete its consumer group; it starts again with the current records. For a client, make a new"
-        " view and report the error.",
+        "The next changes of a fanout were deleted, or a client's view missed a message.",
+        "For a fanout, delete its consumer group. For a client, make a new view and report the error.",
     ),
     Reason(
         "log incomplete",
@@ -96,26 +87,22 @@ OPERATION = (
         "no backup",
         "expected a backup in /backups/orders, found no manifest.json: No such file or directory",
         "The directory holds no complete backup.",
-        "Name the directory of a backup.",
     ),
     Reason(
         "no descriptors",
         "expected more descriptors: too many open files. Raise the limit (ulimit -n)",
         "A command needs more open files than the process is allowed.",
-        "Raise the limit with `ulimit -n`.",
     ),
     Reason(
         "no documents",
         "expected documents: true in the definition of topic orders, for a delta",
         "The command or option is only for [documents](emodb.md), but the topic holds none.",
-        "Use another topic, or define this one with `documents: true`.",
     ),
     Reason(
         "no jars",
         "expected Ivy to fetch kafka from Maven Central, but it failed: check the network and run again, or"
         " name a mirror's Ivy settings in SOWLINE_IVY_SETTINGS",
         "Sowline can't fetch the jars of Kafka or Spark, or Ivy, which downloads them.",
-        "Follow the message, which has Ivy's reason.",
     ),
     Reason(
         "no java",
@@ -134,21 +121,18 @@ OPERATION = (
         "expected a free port at 127.0.0.1:8080, got: Address already in use; stop the program that uses it, or give"
         " another",
         "Another program uses the port, or no port is free.",
-        "Stop that program, or use another port.",
     ),
     Reason(
         "no pyspark",
         "expected PySpark: install it with pip install 'sowline[spark]', or in a clone pip install '.[spark]'",
         "PySpark is not installed.",
-        "Install the extra `spark`, as the message says.",
     ),
     Reason(
         "no server",
         "expected the packages of the services, but rocksdict, uvicorn can't be imported: install them with"
         " pip install 'sowline[server]', or in a clone pip install '.[server]'",
-        "The packages for services are not installed. Without them, Sowline has only the client and the commands"
-        " that send requests. The command ends with exit code 2.",
-        "Install the extra `server` where services run, as the message says.",
+        "The packages for services are not installed: Sowline has only the client and the commands that send"
+        " requests. The exit code is 2.",
     ),
     Reason(
         "not registered",
@@ -160,26 +144,22 @@ OPERATION = (
         "not started",
         "the query service ended; its messages are above",
         "A service of the local stack did not start.",
-        "Read its messages, which come before this error.",
     ),
     Reason(
         "not supported",
         "this subscription is paused: resume it first",
         "The command is valid, but not in this combination or for this topic.",
-        "Use the alternative that the message names.",
     ),
     Reason(
         "partials missing",
         "expected partial states of orders [0] from 1187 on, got those after 1250: run sowline rebuild exposure",
         "Messages in the log of a view were deleted before they were applied. Later ones become dead letters.",
-        "Restart the `views` service, which writes the states of all groups on startup. Or"
-        " [rebuild](operate.md#rebuilding) the view.",
+        "Restart the `views` service, or [rebuild](operate.md#rebuilding) the view.",
     ),
     Reason(
         "pipeline failed",
         "the column amount can't be cast to INT",
         "Spark failed during a pipeline.",
-        "Fix the cause, which the message names.",
     ),
     Reason(
         "registry away",
@@ -192,26 +172,22 @@ OPERATION = (
         "expected the compiler of Protobuf schemas to run, got exit status -9; check memory, disk space and the"
         " installation",
         "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until it can.",
-        "Free memory and disk space, or repair the installation of `sowline[protobuf]`.",
     ),
     Reason(
         "state damaged",
         "orders [0] can't be read. The next worker that opens it rebuilds it: from the changes, or the log",
         "A command can't read local state.",
-        "Start a materializer, which rebuilds the state.",
     ),
     Reason(
         "state missing",
         "expected the state of orders [0] in data/orders/0, found none: another machine has it. Give its"
         " --data-dir, or take it --from changes",
         "The directory holds no state of this partition, or there are no changes yet.",
-        "Name the right `--data-dir`, or read with `--from changes`.",
     ),
     Reason(
         "workers active",
         "expected no materializer to run, but group sowline has members. Stop them, and wait until the group is"
         " empty",
         "A restore or rebuild can't run while materializers do.",
-        "Stop them, and wait until their consumer group is empty.",
     ),
 )

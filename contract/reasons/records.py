@@ -7,34 +7,33 @@ RECORDS = (
         "bad definition",
         "expected a define without a Kafka key, got one",
         "A `define` command on the log is malformed. Only materializers write these commands.",
-        "Find the program that writes `sow.command: define` to the log, and stop it.",
+        "Stop the program that writes `sow.command: define` to the log.",
     ),
     Reason(
         "bad delta",
         "expected a delta at column 11, got '}'",
         "The text is not a delta in the [language of documents](emodb.md).",
-        "Correct the text at the column that the message names.",
     ),
     Reason(
         "bad header",
         "expected one selector, got a body together with sow.filter or sow.keys",
         "A log record has an unknown or malformed `sow.*` header, two selectors, or a header name that is not UTF-8.",
-        "Correct the producer: [writing commands](kafka.md#writing-commands).",
+        "Correct the [producer](kafka.md#writing-commands).",
     ),
     Reason(
         "bad key",
         "expected a string, an integer or a boolean in the key field /id, got an object",
         "A key field, or a key from a publisher or a generator, has the wrong type, is too long or has invalid"
         " characters.",
-        "Correct the value: [key text](kafka.md#writing-commands).",
+        "Correct the [key text](kafka.md#writing-commands).",
     ),
     Reason(
         "bad message",
         "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
-        "A message on Kafka doesn't match its schema, has no frame, or isn't of the topic's message type. Or a client"
-        " got an unknown message, because the service is newer or a proxy has changed the message.",
-        "Correct the producer's serializer, schema or topic: message types [with"
-        " schemas](message-types.md) and [without](message-formats.md). Update the client, or check the proxy.",
+        "A message on Kafka doesn't match its schema, has no frame, or isn't of the topic's message type ([with"
+        " schemas](message-types.md), [without](message-formats.md)). Or a client got an unknown message, because"
+        " the service is newer or a proxy has changed the message.",
+        "Correct the producer's serializer, schema or topic. Update the client, or check the proxy.",
     ),
     Reason(
         "bad row",
@@ -53,18 +52,17 @@ RECORDS = (
         "bad time",
         "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
         " sends microseconds or nanoseconds as milliseconds",
-        "A log record has no time, or a time from its producer that is out of range.",
-        "Correct the producer: Kafka takes times in ms since 1970. See"
-        " [the time of a record](kafka.md#the-time-of-a-record).",
+        "A log record has no [time](kafka.md#the-time-of-a-record), or a time from its producer that is out of"
+        " range.",
     ),
     Reason(
         "incompatible schema",
         "schema 7 of orders-value: expected an int at /qty, got a string",
         "The topic's reader schema can't read messages of this schema, or the options of its message type can't"
         " read the stored records.",
-        "Register only schemas that the reader schema can read, or change the reader schema first: "
-        "[schemas that change](message-types.md#schemas-that-change). Restore the"
-        " [options](message-formats.md#options), or rebuild the topic.",
+        "Register only schemas that the reader schema can read, or [change the reader"
+        " schema](message-types.md#schemas-that-change) first. Restore the [options](message-formats.md#options),"
+        " or rebuild the topic.",
     ),
     Reason(
         "incomplete record",
@@ -76,7 +74,6 @@ RECORDS = (
         "key changed",
         "expected 'a-17' or nothing in the key field /id, got 'a-18'",
         "A write would give a [document](emodb.md) another key in its key field.",
-        "Keep the key field, or write to the other key.",
     ),
     Reason(
         "key collision",
@@ -88,31 +85,27 @@ RECORDS = (
         "key empty",
         "expected at least one character in the key field /id, got an empty string",
         "The only key field is an empty string.",
-        "Give the key field a value.",
     ),
     Reason(
         "key generator failed",
         "expected a key from the generator acme, got ValueError: no account",
         "The topic's [key generator](key-generators.md) raised an exception.",
-        "Fix the generator or the record.",
+        "Correct the generator or the record.",
     ),
     Reason(
         "key missing",
         "expected the key field /id, which the body does not have",
         "The record lacks a key field, or the publisher did not send the SOW key that this topic needs.",
-        "Add the field or the key that the message names.",
     ),
     Reason(
         "key null",
         "expected a value in the key field /id, got null",
         "A key field is null.",
-        "Give the key field a value.",
     ),
     Reason(
         "no record",
         "expected the key of a record of orders, got 'a-17'",
         "There is no record with this key.",
-        "Check the key.",
     ),
     Reason(
         "no sow",
@@ -124,13 +117,11 @@ RECORDS = (
         "not an object",
         "expected a JSON object, got an array",
         "The body is JSON, but not a JSON object.",
-        "Send an object.",
     ),
     Reason(
         "not json",
         "expected a JSON object: unexpected character, expected a string key: line 1 column 10 (char 9)",
         "The body is not valid JSON.",
-        "Correct the producer.",
     ),
     Reason(
         "not written",
@@ -149,7 +140,6 @@ RECORDS = (
         "too deep",
         "expected at most 500 levels of objects and arrays, got more",
         "The body has more than 500 levels of objects and arrays, or a delta merges more than 200.",
-        "Send a flatter body.",
     ),
     Reason(
         "too large",
@@ -161,26 +151,22 @@ RECORDS = (
         "unknown command",
         "expected one of sow, subscribe, publish, got 'select'",
         "The command doesn't exist.",
-        "Use a command that the message lists.",
     ),
     Reason(
         "unknown format",
         "expected state of format 1 or 2, got one of format 3, written by 0.3.0. It is left unchanged: run that"
         " version or a newer one; this is Sowline 0.1.0",
         "This version doesn't know the [format](operate.md#the-stored-format) of the state, change or backup.",
-        "Run the version that wrote it, or a newer one. Nothing was changed.",
     ),
     Reason(
         "unknown schema",
         "expected a schema that the registry has: register it before messages name it, and publish them again under"
         " its new id",
         "The registry did not have the message's schema when the message was applied.",
-        "Register schemas before messages name them. Publish the messages again under the schema's new id.",
     ),
     Reason(
         "view",
         "expected partial states in the log of view exposure, got a publish: publish to the topics that it reads",
-        "A program published to the log of a view. The records of a view are computed and can't be published.",
-        "Have the program publish to the topics that the view reads.",
+        "A program published to the log of a view.",
     ),
 )

@@ -7,140 +7,119 @@ REQUESTS = (
         "bad condition",
         "expected ',' or ')' at column 7, got the end of the condition",
         "The text is not a condition in the [language of documents](emodb.md#conditions).",
-        "Correct the text at the column that the message names.",
     ),
     Reason(
         "bad filter",
         "expected an operand after > at column 7, got '>'",
-        "The filter doesn't parse, has a wrong type, or exceeds a limit.",
-        "Correct the filter at the column that the message names: [filters](filters.md).",
+        "The [filter](filters.md) doesn't parse, has a wrong type, or exceeds a limit.",
     ),
     Reason(
         "bad frame",
         "expected a checkpoint for a stream, got none",
-        "A Spark data frame lacks what the writer needs: a checkpoint, a publisher, or the column that numbers"
-        " rows.",
-        "Add what the message names: [Spark](spark.md).",
+        "A [Spark](spark.md) data frame lacks what the writer needs: a checkpoint, a publisher, or the column"
+        " that numbers rows.",
     ),
     Reason(
         "bad path",
         "expected a path like /order/qty, /legs[0] or [/any name], got '/order//qty' (wrong from column 7)",
         "A path to a field is invalid.",
-        "Write paths as `/customer/name`.",
     ),
     Reason(
         "bad regex topic",
         "expected a pattern in RE2's syntax, got '^(orders': missing ): (orders",
         "A topic that begins with `^` is not a valid pattern, or exceeds the [limits of"
         " patterns](filters.md#limits-of-patterns).",
-        "Correct or shorten the pattern. It follows RE2's syntax.",
     ),
     Reason(
         "bad request",
         "expected data to publish, got none",
-        "The command isn't a JSON object or has an unknown or wrong field, or the HTTP request is malformed.",
-        "Correct the field that the message names: [the API](api.md).",
+        "The command isn't a JSON object or has an unknown or wrong field, or the HTTP request is malformed: see"
+        " [the API](api.md).",
     ),
     Reason(
         "bad topic",
         "Kafka topic orders has 2 partitions; its definition says 4. Add partitions",
         "A Kafka topic can't be created, or its settings or partitions are unsuitable.",
-        "Change the Kafka topic or its definition as the message says.",
     ),
     Reason(
         "bookmark_expired",
         "the changes after orders:0@17 are no longer kept one by one, or are too many to undo; start without a"
         " bookmark, or choose with bookmark_not_found=now, epoch or reset where to start instead",
         "The changes after the bookmark are no longer kept individually, or a page, groups or a query would have"
-        " to undo more than 20,000 changes.",
-        "Start without a bookmark, or set `bookmark_not_found`: [expired"
-        " bookmarks](bookmarks.md#expired-bookmarks).",
+        " to undo more than 20,000 changes. See [expired bookmarks](bookmarks.md#expired-bookmarks).",
     ),
     Reason(
         "history expired",
         "expected a time not before 20261121T120000Z, got 20261120T090000Z: orders no longer keeps its older"
         " history",
         "The topic no longer keeps its [history](history.md) for that time.",
-        "Ask for the time in the message or a later one.",
     ),
     Reason(
         "invalid ack type",
         "expected any of received, processed, completed, persisted, stats, got 'done'",
         "The command can't have this [acknowledgement](api.md#acknowledgements).",
-        "Use one that the message lists.",
     ),
     Reason(
         "invalid batch size",
         "expected a batch_size of 1 to 10000, got 0",
         "`batch_size` is out of range.",
-        "Use 1 to 10,000.",
     ),
     Reason(
         "invalid bookmark",
         "expected a bookmark like orders:0@1187,1@1203, got 'yesterday'",
-        "The bookmark doesn't parse, or names a nonexistent log, partition or era.",
-        "Use a bookmark that this topic has sent: [bookmarks](bookmarks.md).",
+        "The [bookmark](bookmarks.md) doesn't parse, or names a nonexistent log, partition or era.",
+        "Use a bookmark that this topic has sent.",
     ),
     Reason(
         "invalid grouping",
         "expected each path once, got /desk again at column 7",
-        "The grouping does not parse, or names no field.",
-        "Correct it: [aggregation](aggregation.md).",
+        "The [grouping](aggregation.md) doesn't parse, or names no field.",
     ),
     Reason(
         "invalid limit",
         "expected a limit of 1 to 1000, got 5000",
         "The `limit` of a timeline is out of range.",
-        "Use 1 to 1,000.",
     ),
     Reason(
         "invalid options",
         "expected rate=100 (messages a second), 64KB, 2MB or 2X, got 'fast'",
-        "An option is unknown, has a wrong value, or conflicts with another one.",
-        "Correct the option that the message names: [the API](api.md).",
+        "An [option](api.md) is unknown, has a wrong value, or conflicts with another one.",
     ),
     Reason(
         "invalid order by",
         "expected ASC, DESC, TEXT, ',' or the end after /qty at column 6, got 'UP'",
-        "The order does not parse.",
-        "Correct it: [order](api.md#order).",
+        "The [order](api.md#order) doesn't parse.",
     ),
     Reason(
         "invalid projection",
         "expected output paths that don't overlap, got /sum over an earlier one at column 20",
-        "The projection doesn't parse, or uses functions that it can't contain.",
-        "Correct it: [aggregation](aggregation.md).",
+        "The [projection](aggregation.md) doesn't parse, or uses functions that it can't contain.",
     ),
     Reason(
         "invalid skip_n",
         "expected a top_n together with skip_n, got none",
         "`skip_n` is negative or has no `top_n`.",
-        "Set both to 0 or more.",
     ),
     Reason(
         "invalid subid",
         "expected a sub_id of this connection (one, several with commas, or all), got 7",
         "A command needs a `sub_id` or `query_id`, or names one that this connection does not have.",
-        "Use the `sub_id` of a running subscription.",
     ),
     Reason(
         "invalid top_n",
         "expected a top_n of 0 or more, got -1",
         "`top_n` is negative, or too large for a page.",
-        "Use a number within the limit.",
     ),
     Reason(
         "invalid topic",
         "expected a topic (orders, quotes), got 'order'",
         "The topic isn't defined, or is hidden from this user.",
-        "Use a topic that the message lists.",
     ),
     Reason(
         "no history",
         "topic orders keeps no history, so it has no past records; read the current ones, or give the option"
         " current",
         "The topic keeps no [history](history.md), so it has no past records.",
-        "Ask for the current records, set the option `current`, or define `history` for the topic.",
     ),
     Reason(
         "projection clause too large",
@@ -152,7 +131,6 @@ REQUESTS = (
         "query aborted",
         "query 'q7' was ended by unsubscribe",
         "An `unsubscribe` with its `query_id` ended the query.",
-        "Nothing.",
     ),
     Reason(
         "query too long",
@@ -164,13 +142,11 @@ REQUESTS = (
         "queryid in use",
         "query 'q7' is still running; give this one another query_id",
         "A query with this `query_id` is still running on the connection.",
-        "Wait for it, or use another `query_id`.",
     ),
     Reason(
         "regex topic not supported",
         "expected the name of one topic: a page or groups cover one topic",
         "A page, groups, a view or a publish uses exactly one topic.",
-        "Name one topic instead of a pattern.",
     ),
     Reason(
         "result too large",
@@ -182,14 +158,12 @@ REQUESTS = (
         "subid in use",
         "subscription 's1' already exists; unsubscribe it first, or set the option replace",
         "The connection already has a subscription with this `sub_id`.",
-        "Use another `sub_id`, unsubscribe first, or set the option `replace`.",
     ),
     Reason(
         "too many groups",
         "expected at most 100000 groups, got one more (group by a field with fewer values, or filter the"
         " records)",
         "The read has more than 100,000 groups. A live read ends.",
-        "Group by a field with fewer values, or narrow the filter.",
     ),
     Reason(
         "too many keys",
@@ -216,7 +190,7 @@ REQUESTS = (
         " one; narrow the filter, unsubscribe others, or let several share one filter and order",
         "The live pages and groups of a connection, a user or the service need more memory than their"
         " [limit](queries.md#memory-of-live-views). One that grows beyond it ends.",
-        "Narrow the filter, unsubscribe pages, or give several pages the same filter and order so that they share"
-        " one view. The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
+        "Follow the message. The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above"
+        " it.",
     ),
 )

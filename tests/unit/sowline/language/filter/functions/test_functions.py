@@ -1,5 +1,6 @@
 """What the examples of docs/filters.md don't show of functions: limits, laziness, patterns that would hang."""
 
+import math
 from typing import Any
 
 import pytest
@@ -17,6 +18,65 @@ from sowline.language.filter.tree import Call, Literal
 def value(text: str, **fields: Any) -> Any:
     """The value of an expression of these fields."""
     return compile_expression(text).value(fields)
+
+
+# --- More values ---
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "expected"),
+    [
+        ("LENGTH(CONCAT(/a, /a))", {"a": "ab"}, 4),
+        ("LEFT('abc', 'two')", {}, None),
+        ("CONCAT(/a, /b)", {}, None),
+        ("REGEXP_MATCH('order', '[0-9]+')", {}, None),
+        ("REGEXP_REPLACE(/a, '(?i)X', '')", {"a": "axbX"}, "ab"),
+        ("SUBSTR('fandango', 9)", {}, None),
+        ("RIGHT('été', 9)", {}, "été"),
+        ("ROUND(-2.5)", {}, -3),
+        ("EXP(1000)", {}, math.inf),
+        ("POWER(-8, 0.5)", {}, math.nan),
+        ("SQRT(-1)", {}, math.nan),
+        ("WIDTH_BUCKET(-1, 0, 100, 10)", {}, 0),
+        ("WIDTH_BUCKET(1, 5, 5, 10)", {}, None),
+        ("ARRAY_COUNT(/legs/px)", {"legs": [{"px": 4}, {"px": 5}]}, 2),
+        ("STRPTIME('2009-02-13 and more', '%Y-%m-%d')", {}, None),
+        ("STRPTIME('2009-02-13 23:31:30.500000999', '%Y-%m-%d %H:%M:%S.%f')", {}, 1234567890.5),
+        ("STRPTIME('2009-W07', '%Y-W%V')", {}, None),
+        ("STRPTIME('30 Feb 2009', '%d %b %Y')", {}, None),
+        ("STRFTIME('%Y', 1e300)", {}, None),
+        ("DAY(1234567890)", {}, 13),
+        ("ARRAY_SUM(/a)", {"a": [1, "x"]}, math.nan),
+        ("CHAR_VALUE(1e9)", {}, None),
+        ("REPLACE('a-b-c', '-', '')", {}, "abc"),
+        ("IF(/a, /b, NULL)", {"a": True, "b": [1, 2]}, 1),
+        ("GREATEST(/a, 'x')", {}, math.nan),
+        ("SUBSTR('fandango', -20, 3)", {}, "fan"),
+        ("FLOOR(1e30)", {}, 1e30),
+    ],
+)
+def test_a_value(text: str, fields: dict[str, Any], expected: object) -> None:
+    """At the edges of what it takes, a function has this value, of this kind."""
+    assert repr(value(text, **fields)) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("COALESCE() = 1", "expected at least 1 argument for COALESCE at column 1, got 0"),
+        (
+            "REGEXP_MATCH(/a, '(x') = 'x'",
+            "expected a pattern in RE2's syntax in REGEXP_MATCH at column 1, got one with missing ): (x",
+        ),
+        ("/a BEGINS WITH 'x'", "expected '(' after BEGINS WITH at column 16, got \"'x'\""),
+        ("CONDITION(/a)", "expected one quoted condition as the argument of CONDITION at column 1"),
+    ],
+)
+def test_what_a_function_refuses(text: str, sentence: str) -> None:
+    """The error says what was expected, and where."""
+    with pytest.raises(FilterError) as refused:
+        compile_filter(text)
+    assert str(refused.value) == sentence
 
 
 # --- Limits ---
