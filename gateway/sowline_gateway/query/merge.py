@@ -63,6 +63,7 @@ async def merged(
         _, number = heap[0]
         topic, record, values = runs[number].record
         if taken >= first:
+            # A message to the client has records of one topic only.
             if topic != portion.topic or len(portion.records) == PORTION_RECORDS:
                 if portion.records:
                     yield portion

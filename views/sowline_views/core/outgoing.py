@@ -239,8 +239,8 @@ class OutgoingPartials:
             raise SowlineError(
                 "too large",
                 f"expected a state of at most {self._state_bytes_max} bytes for group {one.key} of view"
-                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number"
-                " of source partitions), or leave out the aggregates that list values",
+                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups share it among the source"
+                " partitions), or leave out the aggregates that list values",
             )
         if one.state is not None and len(one.state) > self._warned_bytes:
             self._large = LargeState(one.key, len(one.state), self._state_bytes_max)

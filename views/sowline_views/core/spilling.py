@@ -1,8 +1,8 @@
 """Maps and indexes of a view with joins: in memory as far as its limit allows, and beyond that on a disk. Pure.
 
 Changed entries are kept in memory. When all maps and indexes of a view together exceed the limit, the largest one
-moves its entries to the disk. It then keeps only later changes in memory, and reads everything else from the disk. So a
-small topic stays in memory next to a large one.
+moves its entries to the disk. It then keeps only later changes in memory, and reads everything else from the disk. So
+a small topic stays in memory next to a large one.
 """
 
 import sys
