@@ -86,7 +86,9 @@ class NodeSet:
             held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
             positions = [
                 # The positions of a node that is loading do not mean that it has the records.
-                one.positions[number] for one in held if number in one.positions and not one.is_loading
+                one.positions[number]
+                for one in held
+                if number in one.positions and not one.is_loading
             ]
             if positions:
                 found.setdefault(self.topics[name].log, {})[number] = max(positions)

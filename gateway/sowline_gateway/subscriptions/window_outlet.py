@@ -1,4 +1,4 @@
-"""The messages to the client of a page or of groups: the group, what a replacement changes, and each difference."""
+"""The messages to the client of a page or of groups: the group, changes by a replacement, and each difference."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ from sowline_gateway.subscriptions.window_request import WindowRequest
 
 
 class WindowOutlet:
-    """Sends what turns the window that a client holds into what the nodes show, and knows what it holds then."""
+    """Sends the messages that turn a client's window into the nodes' window, and tracks what the client holds."""
 
     def __init__(self, outbox: Outbox, asked: WindowRequest, seen: SeenPositions, held: HeldWindow) -> None:
         self.outbox = outbox
@@ -53,12 +53,13 @@ class WindowOutlet:
         return self._put_current(opened, {key: of for key, of in shown.items() if key in lacked}, mark)
 
     def _put_current(self, opened: OpenedWindow, shown: Mapping[bytes, ShownRecord], mark: Mark) -> Result:
-        """Send a group of what is shown; the client then holds all that is."""
+        """Send these records as a group; afterwards the client holds everything that is shown."""
         counted = opened.query.result
         result = Result(
             counted.topic_matches, counted.matches, lag_seconds=counted.lag_seconds, warnings=counted.warnings
         )
         self._put_group(shown, format_bookmark(opened.positions), result, mark)
+        # Until now, the client held the window of the replaced subscription.
         self.held.asked = self._asked
         self.held.hold(opened.merged.shown(), opened.positions)
         opened.merged.forget_gone()
@@ -82,7 +83,7 @@ class WindowOutlet:
     def put_difference(self, opened: OpenedWindow, when: int | None, *, is_step: bool) -> None:
         """Send the messages that turn what the client holds into what the nodes show, as one step.
 
-        A client that was paused or slow gets the difference only: nothing of a group that is as it was.
+        A client that was paused or slow gets only the difference, without groups that are unchanged.
         """
         difference = self.held.advance(opened.merged, opened.positions, is_step=is_step)
         self._seen.note(opened.positions)

@@ -52,7 +52,7 @@ class WindowOverNodes(LedSubscription):
         self._asked = asked
         self._parts = WindowParts(subscriber)
         self._behind = Flag()
-        """Set while the client lacks steps that it is to be sent."""
+        """Set while the client lacks steps that must still be sent."""
         held, known = HeldWindow(asked), None
         if replaced is not None:
             check_window_replaced(replaced._asked.topic.name, asked.topic.name)
@@ -67,7 +67,7 @@ class WindowOverNodes(LedSubscription):
         super().__init__(request, ClientGate(outbox), terms)
 
     def _held_for(self, other: "WindowOverNodes") -> Held:
-        """Return what is known of what the client holds, for a subscription that replaces this one."""
+        """Return what is known about the client's window, for a subscription that replaces this one."""
         # Records and groups have different SOW keys: compared with each other, everything would leave.
         is_alike = self._outlet.held.asked.is_grouped == other._asked.is_grouped
         return self.machine.held if is_alike else Held.UNKNOWN
@@ -95,7 +95,7 @@ class WindowOverNodes(LedSubscription):
         """
         self.tell(ServiceSignal.PROVE)
         await self._gate.wait_opened()
-        # In one instant: what was held back goes out, because the client compares at the bookmark of the checksum.
+        # At one instant: held-back changes go out first, because the client compares at the checksum's bookmark.
         self._send_difference()
         self._outlet.put_checksum(request)
 
@@ -173,7 +173,7 @@ class WindowOverNodes(LedSubscription):
         return False
 
     async def _come_back(self, past: ShardedQuery) -> None:
-        """Let the difference from what the client holds be sent; before it, the group of a time."""
+        """Start sending the difference from the client's window; before it, send the group of a time."""
         if isinstance(self.tell(ServiceSignal.BEGUN), SendOpening):
             async with self._outbox.group():
                 result = self._outlet.put_past_group(past)
