@@ -148,10 +148,10 @@ class ViewRunner(Runner[PartialsOutput]):
                 raise
 
     def _stay_member(self) -> None:
-        """Poll while the work on one event takes long: Kafka takes the partitions of a member that does not."""
+        """Poll during long work on one event: Kafka takes the partitions of a member that does not."""
         if time.monotonic() - self._polled_at < POLL_SECONDS_MAX:
             return
-        # No event of the source may come in between: the states are those of half a change.
+        # No event of the source may be applied in between: the states have half of a change.
         held = list(self._changes.readers)
         for partition in held:
             self._changes.pause(partition)

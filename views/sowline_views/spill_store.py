@@ -99,7 +99,7 @@ class SpillStore:
 
 
 class SpillDirectory:
-    """A directory of this process for the stores of its views, below the one of the service.
+    """This process's directory for the stores of its views, below the service's directory.
 
     Several processes may have the same data directory. Each takes the first number that no other one has locked, and
     deletes what a process that was killed has left there.
@@ -109,7 +109,7 @@ class SpillDirectory:
         """Take a directory; `bytes_max` is the memory of all `views` with joins together. Raise `SowlineError`."""
         self._opened = count()
         self._bytes_max = bytes_max // 2 // views
-        """Half of the memory is for entries that are not on the disk, the rest for what the stores keep of theirs."""
+        """Half of the memory is for entries that are not on the disk, the rest for the memory of the stores."""
         MEMORY.limit(bytes_max // 2)
         MEMORY.share_among(views)
         try:

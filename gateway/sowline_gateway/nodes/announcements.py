@@ -1,4 +1,4 @@
-"""Follows what the query services announce: asks each for its topics up to twice a second."""
+"""Follows the announcements of the query services: asks each for its topics up to twice a second."""
 
 import asyncio
 import contextlib

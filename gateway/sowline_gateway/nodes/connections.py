@@ -120,7 +120,7 @@ class NodeConnection:
             for message in await self.receive():
                 if message.command == "ack" and message.command_id == COMMAND_ID:
                     is_over = message.status == "failure" or message.ack_type == last
-                    # After a subscription, answers to commands about it may still come.
+                    # After a subscription, answers to commands about it may still arrive.
                     self.is_idle = is_over and bool(last)
                     if message.status == "failure":
                         raise SowlineError(message.reason, message.message)

@@ -1,4 +1,4 @@
-"""Which query services answer a request, so that each partition is answered by exactly one of them. No I/O.
+"""Chooses the query services that answer a request, so that exactly one answers for each partition. No I/O.
 
 A query service is a **node** here. Nodes announce the partitions that they hold. Routing follows what is announced,
 never a number of shards: while that number changes, nodes of both generations answer, and one request uses nodes

@@ -74,7 +74,7 @@ class Part:
 
     @property
     def share(self) -> Share:
-        """The partitions that the node answers for. They tell its groups from those of other parts.
+        """The partitions that the node answers for. They distinguish its groups from those of other parts.
 
         Two parts may have the same URL: a node began, was restarted as another shard, and was asked for that, too
         (test_groups_of_a_node_that_became_another_shard).

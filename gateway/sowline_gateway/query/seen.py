@@ -51,6 +51,7 @@ class SeenPositions:
             self._followed[id(positions)] = positions, times - 1
 
     def _note_followed(self) -> None:
+        # Only when asked: a stream advances far more often than its clients send commands.
         for positions, _ in self._followed.values():
             self.note(positions)
 

@@ -134,7 +134,7 @@ class ShardedQuery:
 
     @asynccontextmanager
     async def _waiting(self, turn: QueryTurn | None) -> AsyncIterator[None]:
-        """Let others run while no node is there to begin a part: a part that has begun takes memory at its node."""
+        """Let others run while this query waits for nodes: a part that has begun takes memory at its node."""
         if turn is not None and turn.is_taken:
             await self.close()
             self._parts = []
@@ -152,7 +152,7 @@ class ShardedQuery:
         return {"top_n": skip + top}
 
     async def _begin_parts(self, request: NodeQuery, avoid: Collection[str]) -> None:
-        """Begin a part on each node of a route; keep those that have begun in an attempt before."""
+        """Begin a part on each node of a route; keep those that have begun in an earlier attempt."""
         wanted = self._routes(avoid)
         dropped, self._parts = replaced(
             self._parts, wanted, lambda route: Part(route, has_group=self._has_group)

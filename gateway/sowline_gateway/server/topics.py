@@ -59,6 +59,6 @@ def _least(parts: Sequence[Positions]) -> Positions:
 def _known(
     parts: Sequence[Mapping[str, Any]], name: str, together: Callable[[list[Any]], Any]
 ) -> float | None:
-    """Return a number over all parts; None if one of them does not know it."""
+    """Return a number combined over all parts; None if one part does not know it."""
     known = [part[name] for part in parts if part[name] is not None]
     return together(known) if known and len(known) == len(parts) else None

@@ -183,7 +183,7 @@ class Member:
         return until is None or message.position > until
 
     def note_sent(self, message: LiveMessage) -> None:
-        """Note that the client was sent a message: no later one of this partition is left out."""
+        """Note that the client was sent a message: no later one of this partition is skipped."""
         self.was_sent = True
         if self._skipped:
             self._skipped.pop((message.log, message.number), None)

@@ -1,4 +1,4 @@
-"""The shared streams of a gateway: one for all subscriptions that ask for the same, with the same rights."""
+"""The shared streams of a gateway: one for all equal subscriptions with the same rights."""
 
 from collections.abc import Sequence
 

@@ -26,7 +26,7 @@ class NodeChecksums:
     error: SowlineError | None = None
 
     async def add(self, message: NodeMessage) -> None:
-        """Add the checksum of a node; return once the client was sent the whole one."""
+        """Add the checksum of a node; return once the client was sent the complete one."""
         assert isinstance(message.records, int)
         self.records += message.records
         self.hash ^= int(message.hash, 16)

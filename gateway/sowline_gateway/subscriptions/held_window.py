@@ -22,7 +22,7 @@ TOUCHED_MAX = 10_000
 
 
 class Difference(NamedTuple):
-    """The messages that turn what a client holds into what is shown, as one step between two positions."""
+    """The messages that turn a client's window into the current one, as one step between two positions."""
 
     due: Due
     times: Mapping[bytes, int | None]
@@ -36,7 +36,7 @@ class HeldWindow:
 
     def __init__(self, asked: WindowRequest) -> None:
         self.asked = asked
-        """The request with which the client was sent what it holds."""
+        """The request that the client's window belongs to."""
         self.shown: dict[bytes, ShownRecord] = {}
         self.positions: PositionsByLog = {}
         """The positions at which the client holds it."""
@@ -44,7 +44,7 @@ class HeldWindow:
         """The records and groups of the steps that the client lacks, with the time of the first; None means any."""
 
     def taken_over(self, asked: WindowRequest) -> "HeldWindow":
-        """Return what the client holds for a subscription that replaces this one."""
+        """Return the client's window for a subscription that replaces this one."""
         held = HeldWindow(self.asked)
         held.hold(self.shown, self.positions, is_guess=not self.asked.options.shows_like(asked.options))
         return held
@@ -74,7 +74,7 @@ class HeldWindow:
         self._touched = None
 
     def advance(self, window: MergedWindow, positions: PositionsByLog, *, is_step: bool) -> Difference:
-        """Return the difference to what is shown at these positions, and hold that.
+        """Return the difference to the window shown at these positions, and hold that window.
 
         With `is_step`, touched groups are sent even if they are unchanged.
         """

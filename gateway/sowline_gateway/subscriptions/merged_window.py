@@ -45,7 +45,7 @@ class MergedWindow(ABC):
 
     @abstractmethod
     def measure(self) -> int:
-        """Return the estimated memory of what is kept, in bytes."""
+        """Return the estimated memory of the records and groups, in bytes."""
 
     @abstractmethod
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
@@ -57,7 +57,7 @@ class MergedWindow(ABC):
 
     @abstractmethod
     def shown(self) -> dict[bytes, ShownRecord]:
-        """Return what is shown to the client, by SOW key and in order."""
+        """Return the records or groups shown to the client, by SOW key and in order."""
 
     @abstractmethod
     def shown_of(self, sow_keys: Iterable[bytes]) -> dict[bytes, ShownRecord] | None:
@@ -96,6 +96,7 @@ class MergedPage(MergedWindow):
 
     def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
         """Drop a record that a node no longer shows."""
+        # Only for records that the client holds, so `_gone` is no larger than its page.
         if gone is not None:
             self._gone[sow_key] = gone
         self._set.remove(sow_key)

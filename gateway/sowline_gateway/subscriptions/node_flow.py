@@ -1,4 +1,4 @@
-"""The own subscriptions at nodes of one client's subscription to records.
+"""The subscriptions at nodes that feed only one client's subscription to records.
 
 Everything about these subscriptions ends with them, including a checksum that the client waits for.
 """
@@ -64,7 +64,7 @@ class NodeFlow:
     """A subscription at each node of the topics. `begin` it once, then `follow` each part; it ends with its block."""
 
     def __init__(self, subscriber: RecordSubscriber, request: Subscribe, outlet: Outlet, fed: Fed) -> None:
-        """Prepare the subscriptions for this request, which continues that of the client."""
+        """Prepare the subscriptions for this request, which continues the client's request."""
         self.request = request
         self.has_group = request.has_snapshot and not request.bookmark_range.is_return
         """Whether it begins with a group."""
@@ -125,7 +125,7 @@ class NodeFlow:
 
     @property
     def counts(self) -> Result | None:
-        """The counts of what it began with; None until all nodes have sent theirs."""
+        """The counts of its start; None until all nodes have sent theirs."""
         if self.has_group:
             return self.query.result
         parts = self.query.parts

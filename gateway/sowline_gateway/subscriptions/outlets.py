@@ -51,10 +51,7 @@ class Outlet(Protocol):
         """Note that a node has sent everything from before the subscription began."""
 
     async def complete(self, part: Part, received: NodeMessage) -> None:
-        """Wait until the client was sent what a node has sent; with an end, that is everything.
-
-        `received` is the node's acknowledgement.
-        """
+        """Wait until the client was sent everything that a node sent before `received`, its acknowledgement."""
 
     def flush(self) -> None:
         """Send the changes that conflation holds back."""
@@ -105,7 +102,7 @@ class PassingOutlet:
         """Do nothing: no other node waits for this one."""
 
     async def complete(self, part: Part, received: NodeMessage) -> None:
-        """Note the positions; what was sent before is in the outbox."""
+        """Note the positions; everything sent before is in the outbox."""
         self.note(parse_bookmark(received.bookmark))
 
     def flush(self) -> None:

@@ -75,7 +75,7 @@ class PacingOutlet:
         await self._put(part, _Mark())
 
     async def complete(self, part: Part, received: NodeMessage) -> None:
-        """Note that a node has sent everything, and wait until the client was sent it, too."""
+        """Note that a node has sent everything, and wait until the client was sent everything, too."""
         mark = _Mark(received.bookmark, is_over=self._has_end)
         await self._put(part, mark)
         # The client gets the acknowledgement after the changes that the node sent before it.

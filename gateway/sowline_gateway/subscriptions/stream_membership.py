@@ -32,7 +32,7 @@ class StreamMembership:
         self._goal: PositionsByLog = {}
         self._progress_timer = ProgressTimer()
         self.settled = Flag()
-        """Whether it has become a member, or can't become one of the stream that it waits for."""
+        """Whether it has become a member, or can't join the stream that it waits for."""
 
     @property
     def is_member(self) -> bool:

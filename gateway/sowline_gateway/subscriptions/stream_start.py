@@ -1,4 +1,4 @@
-"""How a subscription to records begins in a shared stream: with the snapshot, or the difference from what is held."""
+"""Begins a subscription to records in a shared stream: with a snapshot, or the difference from the client's records."""
 
 from functools import partial
 
@@ -66,7 +66,7 @@ class StreamStart:
             await query.close()
 
     async def _send_difference(self, held: ClientRecords) -> bool:
-        """Send which records leave the client's view, and a group of those that it lacks.
+        """Send which records the client should drop, and a group of those that it lacks.
 
         Return False if the nodes can't determine what the client holds; then nothing was sent.
         """

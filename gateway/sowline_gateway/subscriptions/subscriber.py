@@ -37,7 +37,7 @@ class RecordSubscriber:
         return {name: self.context.nodes.topics[name] for name in self.topics}
 
     def floor(self, seen: SeenPositions, at_least: PositionsByLog = NONE) -> PositionsByLog:
-        """Return the positions that an answer must have reached after what was seen."""
+        """Return the positions that an answer must have reached, given those that were seen."""
         return seen.floor([topic.log for topic in self.definitions.values()], at_least)
 
     def query(

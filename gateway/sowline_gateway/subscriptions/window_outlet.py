@@ -33,7 +33,7 @@ class WindowOutlet:
         self._seen = seen
 
     def put_first_group(self, opened: OpenedWindow, mark: Mark) -> Result:
-        """Send what is shown as a group; return its counts."""
+        """Send the current window as a group; return its counts."""
         shown = self._asked.first_shown(opened.merged.shown())
         return self._put_current(opened, shown, mark)
 
@@ -67,7 +67,7 @@ class WindowOutlet:
         return result
 
     def put_past_group(self, past: ShardedQuery) -> Result:
-        """Send what the client holds at a time as a group; return its counts."""
+        """Send the window that the client holds at a time as a group; return its counts."""
         counted = past.result
         result = Result(counted.topic_matches, counted.matches, warnings=counted.warnings)
         self._put_group(self._asked.first_shown(self.held.shown), past.bookmark, result, None)
@@ -81,7 +81,7 @@ class WindowOutlet:
         put_group(self.outbox, self._asked.request, bookmark, records, result, mark)
 
     def put_difference(self, opened: OpenedWindow, when: int | None, *, is_step: bool) -> None:
-        """Send the messages that turn what the client holds into what the nodes show, as one step.
+        """Send the messages that turn the client's window into the nodes' window, as one step.
 
         A client that was paused or slow gets only the difference, without groups that are unchanged.
         """
@@ -104,7 +104,7 @@ class WindowOutlet:
         put_progress(self.outbox, self.sub_id, self.held.positions)
 
     def put_checksum(self, request: Heartbeat) -> None:
-        """Send the checksum of what the client holds."""
+        """Send the checksum of the window that the client holds."""
         shown = self._asked.first_shown(self.held.shown)
         bookmark = format_bookmark(self.held.positions)
         put_window_checksum(self.outbox, request, bookmark, len(shown), hash_of(shown))

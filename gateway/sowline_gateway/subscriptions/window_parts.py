@@ -50,7 +50,7 @@ class Shows(Protocol):
     """The subscription of a client to the merged windows."""
 
     def note_step(self, when: int | None) -> None:
-        """Note that a node has changed something, at a time if that is wanted."""
+        """Note that a node has sent a step, and its time if the client wants that."""
 
     def note_idle(self) -> None:
         """Note that an idle node has sent its bookmark."""
@@ -106,7 +106,7 @@ class WindowParts:
         return query
 
     async def hold_past(self, past: ShardedQuery, held: HeldWindow) -> None:
-        """Note that the client holds what is found at its bookmark or time; raise `views too large`."""
+        """Note that the client holds the window of its bookmark or time; raise `views too large`."""
         shown: dict[bytes, ShownRecord] = {}
         nbytes = 0
         async for portion in past.records():
@@ -118,7 +118,7 @@ class WindowParts:
         held.hold(shown, past.positions, is_guess=self._asked.tells_latest)
 
     async def open(self, held: HeldWindow, at_least: PositionsByLog = NONE) -> None:
-        """Begin at all nodes, read what they show, and find out why records that the client holds are not shown.
+        """Begin at all nodes, read their windows, and find out why records that the client holds are not shown.
 
         Raise `shard unavailable`, or why the request is refused.
         """
@@ -167,7 +167,7 @@ class WindowParts:
         return ShardedQuery(context.nodes, request, topics, rights, context.limits, floor, instead)
 
     async def _read(self, query: ShardedQuery, held: HeldWindow) -> OpenedWindow:
-        """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
+        """Begin at all nodes, and read their windows; raise `NodeLost`, `shard unavailable` or other errors."""
         await query.begin(self._slot)
         merged = self._asked.merged(self._context.limits.groups_max)
         async for part, batch in query.batches():

@@ -78,7 +78,7 @@ class WindowRequest:
 
     @property
     def tells_latest(self) -> bool:
-        """Whether a group may depend on the latest record: which one that was is not known after undoing changes."""
+        """Whether a group may depend on the latest record: after changes are undone, that record is unknown."""
         return self.is_grouped and self._groups(1).tells_latest
 
     def is_grouped_like(self, other: "WindowRequest") -> bool:
@@ -125,6 +125,7 @@ class WindowRequest:
             options=options_of_window(self.options),
             top_n=None,
             skip_n=None,
+            # `WindowParts` passes it as the floor of the query.
             at_least={},
             order=Order() if self.is_grouped else self.request.order,
         )

@@ -137,7 +137,7 @@ class WindowOverNodes(LedSubscription):
             is_difference = due.opening is Opening.REPLACE
             put = self._outlet.put_replacement if is_difference else self._outlet.put_first_group
             result = put(opened, due.opening.mark)
-            # Before it is noted as sent: nothing from before the group is to come, also if the client asked for that
+            # Before it is noted as sent: nothing from before the group may follow, even if the client asked for that
             # (test_a_view_whose_start_is_gone_begins_with_a_group).
             self.tell(CaughtUp())
             self.note_sent(result)
@@ -154,7 +154,7 @@ class WindowOverNodes(LedSubscription):
         return None
 
     def _is_known(self, past: ShardedQuery) -> bool:
-        """Return whether it is known what the client holds; if not, begin afresh, or raise `bookmark_expired`.
+        """Return whether it is known what the client holds; if not, start again, or raise `bookmark_expired`.
 
         The order of a page of groups may depend on the latest record of each. Nodes do not know which one that was
         before changes that they undo, so such a page might be another one than the client was shown
@@ -234,7 +234,7 @@ class WindowOverNodes(LedSubscription):
             self._send_difference()
 
     def _send_difference(self, when: int | None = None) -> None:
-        """Send the messages that turn what the client holds into what the nodes show, as one step."""
+        """Send the messages that turn the client's window into the nodes' window, as one step."""
         if not self._gate.is_open:
             return
         is_step = self.request.options.conflation is not None or self._is_live
@@ -242,7 +242,7 @@ class WindowOverNodes(LedSubscription):
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Note that the client holds what is shown now."""
+        """Note that the client holds the current window."""
         self._behind.clear()
         if not self._is_live:
             self.tell(CaughtUp())

@@ -18,7 +18,7 @@ _CHANGE: Final = Struct(">4q?")
 
 
 def _encoded(change: Change) -> bytes:
-    """Return what a load needs of a change as bytes."""
+    """Return the fields of a change that a load needs, as bytes."""
     fields = _CHANGE.pack(change.time, *change.position, change.body is not None)
     return fields + (change.body or b"")
 

@@ -20,13 +20,13 @@ from sowline_views.core.join_keys import NO_MATCH, JoinKeyOf, source_key, text_k
 from sowline_views.core.spilling import BYTES, SpillIndex, SpillMap, SpillSpace
 
 RowKeys = tuple[bytes, *tuple[bytes | None, ...]]
-"""The SOW key of a record of the source, and those of its matches in joins that multiply; None for no match."""
+"""The SOW key of a record of the source, and the keys of its matches in joins that multiply; None for no match."""
 
 Row = tuple[RowKeys, Document]
 
 
 class JoinedEvent(NamedTuple):
-    """An event of a joined topic: the position in its log, and the change if it is one."""
+    """An event of a joined topic: the position in its log, and the change; None for a progress event."""
 
     log: str
     partition: int

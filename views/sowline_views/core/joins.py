@@ -279,7 +279,7 @@ def _require_few(record: bytes, rows: int) -> None:
 
 
 def _row_key(keys: RowKeys) -> bytes:
-    """Return the SOW key of a row: its record's, or those of several as JSON, or a hash if that is long."""
+    """Return the SOW key of a row: the key of its only record, or several keys as JSON, hashed if that is long."""
     if len(keys) == 1:
         return keys[0]
     return group_key(orjson.dumps([None if key is None else key.decode() for key in keys])).encode()

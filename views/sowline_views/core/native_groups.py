@@ -1,7 +1,7 @@
 """The groups of a view in a source partition, kept by the native core, which reads plain records by itself. Pure.
 
 `GroupedStates` is the specification: the native core gives byte-equal results. Python reads the group and
-the arguments of a record that is not plain. A state that gets a value that is not plain becomes Python's.
+the arguments of a record that is not plain. Python also takes over a state that gets a value that is not plain.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -70,7 +70,7 @@ class _Open:
         self.bytes = 0
 
     def put(self, state: PartialState) -> None:
-        """Add a state, or replace that of its group."""
+        """Add a state, or replace the earlier one of its group."""
         if (replaced := self.states.get(state.key)) is not None:
             self.bytes -= _size_of(replaced)
         self.states[state.key] = state

@@ -65,7 +65,7 @@ class SourcePartition(FollowedPartition):
         self._count = 0
         self._outgoing: OutgoingPartials | None = None
         self._rejoined: dict[str, StateChange] = {}
-        """The last state of each group that the present event of a joined topic has changed so far."""
+        """The last state of each group that the current event of a joined topic has changed so far."""
         self._snapshot: Iterator[Outgoing] | None = None
 
     def close(self) -> None:

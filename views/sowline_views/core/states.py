@@ -19,7 +19,7 @@ GROUPS_MAX = 1 << 40
 
 
 class StateChange(NamedTuple):
-    """The state of a group after a change, None if it has no records any more, and the group's key text."""
+    """The key text of a group, and its state after a change; None if it has no records any more."""
 
     key: str
     state: bytes | None
