@@ -1,4 +1,4 @@
-"""Begins a subscription to records in a shared stream: with a snapshot, or the difference from the client's records."""
+"""Begins a subscription to records in a shared stream: with a snapshot, or a difference from the client's records."""
 
 from functools import partial
 
