@@ -335,7 +335,7 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
         for members in _due(live, streams):
             put_to_client(live, members)
     for stream in streams:
-        # Last: a member that has just left was not sent this message.
+        # Last: a member that leaves during the delivery was not sent this message, so its position excludes it.
         stream.note(positions)
         if message.command == "progress" and stream.name.relays:
             for member in stream.members:

@@ -59,7 +59,7 @@ class WindowOutlet:
             counted.topic_matches, counted.matches, lag_seconds=counted.lag_seconds, warnings=counted.warnings
         )
         self._put_group(shown, format_bookmark(opened.positions), result, mark)
-        # Until now, the client held the window of the replaced subscription.
+        # From here on, differences are from this request, no longer from the replaced one.
         self.held.asked = self._asked
         self.held.hold(opened.merged.shown(), opened.positions)
         opened.merged.forget_gone()
