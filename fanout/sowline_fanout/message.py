@@ -17,7 +17,7 @@ from sowline.subscriptions.engine.subscription import OOF
 from sowline.wire.server_message import iso_time
 
 FIELDS: Final = "sow.fields"
-"""The header with the paths of what a delta changes, as that of a `delta_publish`."""
+"""The header with the paths of the fields that a delta changes, as in a `delta_publish`."""
 
 
 def fanout_headers(
@@ -31,7 +31,7 @@ def fanout_headers(
 ) -> Headers:
     """Return the headers of the message of a change; `intrinsics` are those of a document as JSON, if requested.
 
-    `fields` are the paths of what a delta changes, if its value does not show that.
+    `fields` are the paths of the fields that a delta changes, if its value does not show them.
     `bookmark` is the position of the change, `after` that of the change before it. A message is a repeat if its
     bookmark is not newer than the last one. A change before the log has no position and no time.
     """
@@ -48,6 +48,7 @@ def fanout_headers(
         about["reason"] = payload.reason
     if payload.correlation is not None:
         about["correlation_id"] = payload.correlation
+    # A delta that removes nothing has `()`; None is a whole record.
     if payload.removed is not None:
         about["delta"] = True
     if payload.removed:
@@ -102,7 +103,7 @@ class ReaderState:
         self._merged = merged
         self.bodies: dict[bytes, bytes] = {}
         self.position: Position | None = None
-        """The newest position of a message; None where no message has one."""
+        """The newest position of a message; None if no message has one."""
 
     def take(self, key: bytes, message: OutputMessage) -> None:
         """Apply the next message; a repeat changes nothing."""
@@ -112,6 +113,8 @@ class ReaderState:
             self.position = message.position
         if message.command == OOF:
             self.bodies.pop(key, None)
+        # A delta without its record is all that a reader has
+        # (test_a_delta_of_a_record_that_is_not_held_is_taken_as_it_is).
         elif message.delta and key in self.bodies:
             self.bodies[key] = take_out(self._merged(self.bodies[key], message.value), message.removed)
         else:

@@ -130,7 +130,7 @@ class FanoutRunner(Runner[FanoutOutput]):
         """Write the next step of a complete load. The partition is paused until all of it is written."""
         partition = self._source.changes, number
         if number not in self._writing:
-            # The writer iterates over the load, which changes that arrive meanwhile would alter.
+            # The writer iterates over the load, which changes that arrive in the meantime would alter.
             self._changes.pause(partition)
             self._writing[number] = self._loaded(number, reader)
         if next(self._writing[number], self) is self:

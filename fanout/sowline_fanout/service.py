@@ -37,6 +37,8 @@ class FanoutService(RunnerService):
         try:
             super()._run_next(runners)
         except RegistryAway as error:
+            # Logged once: the runner asks again until the registry answers
+            # (test_a_registry_that_is_away_is_waited_for).
             if runners.now.state is not RunnerState.WAITING:
                 log.warning("fanout waits for the schema registry", fanout=runners.name, why=error.message)
             raise RunnerWaits(f"waiting for the schema registry: {error.message}") from error

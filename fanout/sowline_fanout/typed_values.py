@@ -38,6 +38,7 @@ class TypedValues(NamedTuple):
         if schema is None:
             return None
         schema_id = None if pinned is None else pinned.id
+        # Without a frame, a message can't have an id, even if the definition does.
         if fanout.framing == "none":
             schema_id = None
         elif schema_id is None:
@@ -57,7 +58,8 @@ class TypedValues(NamedTuple):
             assert delivery.previous is not None, "only updates have deltas"
             return self._exact_delta(body, selected(delivery.previous, form), selected(delivery.body, form))
         data, fields = codec_of(self.schema).write_delta(body)
-        # (test_a_delta_of_nothing_is_a_whole_record)
+        # An Avro message has every field. Without paths, a delta of nothing would seem to change all of them
+        # (test_a_delta_of_nothing_is_a_whole_record).
         if changes_nothing(self.schema.type, fields):
             return None
         return TypedDelta(self._framed(data), fields)

@@ -1,4 +1,4 @@
-"""What all sessions of a gateway share."""
+"""The state that all sessions of a gateway share."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ class ClientSubscription(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """The nodes, the HTTP client of the nodes, the limits of a query, what writes commands, and subscriptions."""
+    """The nodes, the HTTP client of the nodes, the limits of a query, the writer of commands, and subscriptions."""
 
     nodes: NodeSet
     http: NodeHttp

@@ -60,6 +60,7 @@ class GatewayService:
         """Serve until `stop` is set; then close every session. Raises `no port`."""
         following = asyncio.create_task(self._announcements.follow())
         try:
+            # `follow` never returns. If it is done, it has failed, and the gateway would route by old announcements.
             await self._client_port.serve(self._server, lambda: stop.is_set() or following.done())
             if following.done():
                 following.result()
@@ -73,7 +74,7 @@ class GatewayService:
             await self._http.close()
 
     def not_started(self) -> str | None:
-        """Return which partitions no query service has announced yet; None if all are there."""
+        """Return which partitions no query service has announced yet; None if all are announced."""
         return self._nodes.missing()
 
     def not_ready(self) -> str | None:
@@ -85,7 +86,7 @@ class GatewayService:
         return None
 
     def _details(self) -> dict[str, Any]:
-        """Return what `/status` reports of the query services."""
+        """Return the state of the query services, for `/status`."""
         known = {node.url: node for node in self._announcements.nodes}
         return {
             "nodes": [

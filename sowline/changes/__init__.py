@@ -1,1 +1,1 @@
-"""Changes: what a materializer emits of a topic, the states that views write, and the rule of loading them. Pure."""
+"""Changes: the events that a materializer emits, the states that views write, and the rule for loading them. Pure."""

@@ -70,7 +70,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     - `schema_id`: the schema that the message named, in a topic whose message type has schemas.
     - `states`: the states of a group of a view, by source partition, as `sowline.changes.partials` encodes them.
     - `reflects`: in a view, a source partition, and the position up to which its changes are reflected.
-    - `taken`: in a view with joins, a bookmark of what that is in positions of the source and the joined topics.
+    - `taken`: in a view with joins, the same as a bookmark of the source and the joined topics.
     - `traceparent`: the trace context that is passed on with the change; not part of the record.
     """
 
@@ -102,7 +102,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def partition_time(self) -> int:
-        """The log time of the partition after the change, as far as the change tells; 0 if it does not."""
+        """The log time of the partition after the change; 0 if the change does not have it."""
         return known_log_time(self.time if self.log_time is None else self.log_time)
 
     @property
@@ -114,7 +114,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     def value(self) -> bytes | None:
         """The Kafka value: the body; empty for a deleted document or a hidden group, None for any other deletion.
 
-        Compaction would remove the event of a value of None after a while, and what is kept of the record with it.
+        With the value None, compaction would remove the event after a while, and the metadata or states with it.
         """
         is_kept = self.writes is not None or self.states is not None
         return b"" if self.body is None and is_kept else self.body

@@ -31,7 +31,7 @@ from sowline.model.position import Position, before_the_log
 
 
 class Verdict(Enum):
-    """What a reader does with an event."""
+    """A reader's decision about an event."""
 
     TAKE = "take"
     DROP = "drop"
@@ -59,7 +59,7 @@ def verdict(event: Event, held: Position) -> Verdict:
     Return `TAKE` if the event's position is newer and its `after` is not. Return `DROP` if its position is not newer.
     Return `GAP` if `after` is newer too: events in between are missing, and the follower must load again.
     """
-    # A stalled owner wakes up, and its Kafka client writes change 10 behind change 11 of the new owner. A follower
+    # A stalled owner wakes up, and its Kafka client writes change 10 after change 11 of the new owner. A follower
     # that took change 10 would go back to an older state (test_the_verdict_on_an_event).
     if event.position <= held:
         return Verdict.DROP
@@ -75,7 +75,7 @@ def is_newer(event: Event, held: Position) -> bool:
 
 def takes(event: Event, held: Position) -> bool:
     """Return whether a follower at the position `held` takes an event; raise `ChangesMissing` at a gap."""
-    # The usual case, without another call: each event of each follower comes by here.
+    # The usual case, without another call: each event of each follower passes here.
     if event.after <= held < event.position:
         return True
     judged = verdict(event, held)
@@ -85,7 +85,7 @@ def takes(event: Event, held: Position) -> bool:
 
 
 class Phase(Enum):
-    """What a reader does, or needs."""
+    """The state of a reader, and what it needs from its caller."""
 
     AIMING = "aiming"
     """It has no target, or one that was set too long ago: compaction may have removed events before it. Aim."""
@@ -135,7 +135,7 @@ class ChangesReader:
 
     The target of a load is the end of the partition when the load starts. Compaction continues during the load. It
     removes an event once a later event of the same key is older than the topic's compaction lag. If the later event
-    is before the target, the load reads that one. If it is behind the target, it was written after the load started,
+    is before the target, the load reads that one. If it is after the target, it was written after the load started,
     so compaction removes nothing because of it until one lag has passed. A load that finishes within the lag
     therefore misses nothing. A load that takes longer than half of the lag needs a new target (half, because clocks
     differ). A reader at the current end of the partition needs none: it has read every later event.
@@ -274,7 +274,7 @@ class ChangesReader:
 
     def _load_phase(self, now: float) -> Phase:
         has_aged = now - self._aimed_at > self._lag_seconds / 2
-        # A record is deleted behind the snapshot. Kafka is away for an hour, and compaction removes the deletion
+        # A record is deleted after the snapshot. Kafka is away for an hour, and compaction removes the deletion
         # before the load reads it: the load keeps the record, at the end of the partition too
         # (test_a_snapshot_that_is_followed_for_too_long).
         if self.has_snapshot and has_aged:
@@ -287,7 +287,7 @@ class ChangesReader:
             return Phase.LOADING
         if not self.is_whole or not self.has_reached_required:
             return Phase.INCOMPLETE
-        # A load takes longer than the lag. Record K changes behind the target, and compaction removes the older event
+        # A load takes longer than the lag. Record K changes after the target, and compaction removes the older event
         # of K before the load reaches it. Without a new target the load would end without K
         # (test_a_load_that_takes_long_goes_on).
         if has_aged and not is_at_end:

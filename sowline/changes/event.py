@@ -36,9 +36,11 @@ def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Even
     if trace is not None:
         change = replace(change, traceparent=read_traceparent(trace))
     if states is not None:
+        # An empty value is a hidden group, not a deletion (`Change.value`).
         change = replace(change, body=value or None, states=states)
     if accounts is None:
         return change
+    # An empty value is a deleted document (`Change.value`).
     of, text = read_accounts(accounts), named.get("sow.text")
     return replace(change, body=value or None, writes=of.now, writes_before=of.before, text=text)
 

@@ -10,7 +10,7 @@ from sowline.changes.ranking import NewestEvents, RelativeAge
 
 
 class ChangesByKey(Protocol):
-    """Changes by SOW key, as a dict has them. What else holds them needs to keep key, body, position and time."""
+    """Changes by SOW key, like a dict. An implementation need only keep the key, body, position and time."""
 
     def get(self, key: bytes, /) -> Change | None:
         """Return the change of a key."""

@@ -1,4 +1,4 @@
-"""Partial states: what the `views` service writes to the log of a view, and the owner of its partition merges.
+"""Partial states: the `views` service writes them to the log of a view, and the owner of its partition merges them.
 
 A **source partition** is a partition of the topic that the view reads. Its owner keeps the groups of the records in
 that partition. When a group changes, it writes the group's state to the log of the view, in the partition of the
@@ -8,8 +8,8 @@ A message covers a range of the source partition's changes: those after `after`,
 each group that these changes touched, each group once. A snapshot has the states of all groups as of `up_to`, in as
 many messages as it needs; the last one `ends` it.
 
-In a view with joins the owner orders what it takes of several topics by itself. Then its messages also name the
-positions of these topics that it has taken: its own of the source, and those of all partitions of each joined topic.
+In a view with joins, the owner itself orders the changes of several topics. Its messages then also name the positions
+that it has taken: its own position of the source, and the positions of all partitions of each joined topic.
 
 Any owner may write, a stalled one too, and any message may be written again: the reader
 (`sowline_materializer.core.views`) compares positions of the source, never offsets.
@@ -33,8 +33,8 @@ class PartialState(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     - `position`: the change of the source partition up to which it is true.
     - `key`: the key text of the group.
-    - `state`: what `sowline.language.groups` exports, or the whole record in a view without groups; `NO_STATE` if the
-      group has no records there.
+    - `state`: the export of `sowline.language.groups`, or the whole record in a view without groups; `NO_STATE` if
+      the group has no records there.
     """
 
     position: str
@@ -46,8 +46,8 @@ class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A message in the log of a view.
 
     - `definition`: the digest of the definition that it was computed by.
-    - `taken`: in a view with joins, a bookmark of what the owner has taken of the source and the joined topics: what
-      has moved since `after`, or all of it in a snapshot. Only a message that `ends` has it.
+    - `taken`: in a view with joins, a bookmark of the positions that the owner has taken of the source and the joined
+      topics: those that moved since `after`, or all in a snapshot. Only a message that `ends` has it.
     """
 
     definition: str
@@ -82,7 +82,7 @@ def read_partials(value: bytes | None) -> Partials:
 
 
 class PartialsHead(msgspec.Struct, frozen=True, gc=False):
-    """A message in the log of a view as `Partials`, with its states as they came."""
+    """A message in the log of a view as `Partials`, with its states as received."""
 
     definition: str
     partition: int
@@ -98,7 +98,7 @@ _decode_head = msgspec.json.Decoder(PartialsHead).decode
 
 
 def read_head(value: bytes | None) -> PartialsHead | None:
-    """Return the message in a Kafka value, without reading its states; None if it is none."""
+    """Return the message in a Kafka value, without reading its states; None for any other value."""
     try:
         return _decode_head(value or b"")
     except (msgspec.DecodeError, ValueError):
@@ -131,9 +131,9 @@ def read_held(data: bytes | None) -> HeldStates:
 def reflected_fields(
     reflected: Mapping[int, Position], taken: Mapping[int, str]
 ) -> dict[str, dict[str, str]]:
-    """Return what a view reflects, by source partition, and what that is in joined topics, as fields of JSON objects.
+    """Return the positions that a view reflects and the bookmarks of joined topics, by source partition, for JSON.
 
-    What is empty is left out.
+    Empty fields are left out.
     """
     positions = {str(number): str(position) for number, position in sorted(reflected.items())}
     bookmarks = {str(number): bookmark for number, bookmark in sorted(taken.items())}
@@ -142,7 +142,7 @@ def reflected_fields(
 
 
 def read_reflected(fields: Mapping[str, Any]) -> tuple[dict[int, Position], dict[int, str]]:
-    """Return what `reflected_fields` wrote."""
+    """Return the positions and bookmarks that `reflected_fields` wrote."""
     positions, bookmarks = fields.get("reflected", {}), fields.get("taken", {})
     return (
         {int(number): Position.parse(text) for number, text in positions.items()},

@@ -1,4 +1,4 @@
-"""The positions in an event, as text: its era stands beside them."""
+"""The positions in an event, as text: the event has their era in another field."""
 
 from sowline.model.position import Position, position_of
 

@@ -39,7 +39,7 @@ class ChangesId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ChangesId":
-        """Read what a progress event has."""
+        """Read the text in a progress event."""
         topic, _, start = text.partition("@")
         return cls(topic, int(start) if start.isdecimal() else 0)
 
@@ -95,7 +95,7 @@ class Progress(NamedTuple):
     reflected: Mapping[int, Position] = MappingProxyType({})
     """In a view: by source partition, the position up to which its changes are reflected."""
     taken: Mapping[int, str] = MappingProxyType({})
-    """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
+    """In a view with joins: by source partition, the same as a bookmark of the source and the joined topics."""
     is_catching_up: bool = False
     """Whether another owner has already emitted changes newer than this position."""
 

@@ -19,8 +19,8 @@ offset counts as contiguous with the start."""
 def is_of(event: Event, topic_id: str) -> bool:
     """Return whether an event may describe the changes topic with this id; False only if it names another one.
 
-    The id may be a `ChangesId` too. Positions are right also if they were written before a part of the topic was
-    deleted.
+    The id may be a `ChangesId` too. Positions are right even if they were written before a part of the topic
+    was deleted.
 
     Suppose that the changes topic is deleted and created again, and its owner has not noticed. The owner's progress
     events then describe what it wrote to the old topic. They must not complete a load of the new one
@@ -103,10 +103,10 @@ class Wholeness:
 
     @property
     def state(self) -> tuple[Position, int, bool]:
-        """What changes that are not written again depend on, and change: `saw` does it for one event after the other.
+        """The newest event's position, the offset that follows without a gap, and whether a refill is unfinished.
 
-        The position of the newest event, the offset that follows without a gap, and whether a refill is unfinished.
-        The native core does it for many changes at once.
+        Changes that are not written again depend on this state, and change only it. `saw` updates it event by event,
+        the native core for many changes at once.
         """
         return self._newest, self._due, self._is_refilling
 

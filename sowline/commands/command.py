@@ -37,7 +37,7 @@ _TOPIC_ID = re.compile("[A-Za-z0-9+/_-]{1,100}")
 Headers = list[tuple[str, bytes | None]]
 
 UNREADABLE_HEADERS: Headers = [("sow.command", b"unreadable")]
-"""What stands for the headers of a record if a name among them is not UTF-8: no command, so it is refused."""
+"""Replaces the headers of a record if one of their names is not UTF-8. It is no command, so it is refused."""
 
 Sequence2 = tuple[int, int]
 
@@ -104,9 +104,10 @@ def read_command(headers: Headers | None) -> Command:
     """Return the command in the headers; raise `bad header` for an unknown or malformed `sow.*` header."""
     if not headers:
         return PLAIN_PUBLISH
+    # Most deltas have only this header: they share one command.
     if headers == _ONLY_DELTA_PUBLISH:
         return PLAIN_DELTA_PUBLISH
-    # Of a repeated header the last one counts: a forwarder appends `sow.origin` after the headers that the producer
+    # The last of several equal headers counts: a forwarder appends `sow.origin` after the headers that the producer
     # wrote (test_of_a_repeated_header_the_last_counts).
     ours = [(name, value) for name, value in headers if name.startswith("sow.")]
     return _checked(dict(ours)) if ours else PLAIN_PUBLISH
@@ -164,6 +165,7 @@ def _command(name: str, text: str) -> str:
 
 
 def _is_whole(text: str) -> bool:
+    # `isdecimal` alone would accept the digits of other scripts.
     return text.isascii() and text.isdecimal() and len(text) <= 19
 
 
@@ -349,7 +351,7 @@ def command_headers(
     """Return the Kafka headers of a command; a plain `publish` and values that are None need none.
 
     `expiration` is a lifetime in seconds, 0 for none. `tags` are a list, or a comma-separated text. `fields` are the
-    paths of what a delta changes.
+    paths of the fields that a delta changes.
     Raise `bad header` for an invalid value.
     """
     named = {

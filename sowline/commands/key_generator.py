@@ -60,6 +60,7 @@ def load_generator(name: str, options: Options) -> KeyGenerator:
     try:
         generator = _factory(name)(dict(options))
         version = generator.version
+    # `_factory` has given the reason already.
     except SowlineError:
         raise
     except Exception as error:
@@ -83,6 +84,7 @@ def _factory(name: str) -> Factory:
 
 def _installed(name: str) -> EntryPoint:
     group = entry_points(group=GROUP)
+    # A package that is on the path twice has the same entry point twice: that is one generator.
     values = {point.value: point for point in group if point.name == name}
     if not values:
         known = ", ".join(sorted(group.names)) or "none"

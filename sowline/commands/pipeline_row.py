@@ -22,7 +22,7 @@ REASON = "_reason"
 """STRING: the reason why a row can't be a command of the topic; NULL if it can. Optional."""
 
 PROBLEM = "_problem"
-"""STRING: the sentence about it."""
+"""STRING: the message that explains the reason."""
 
 BAD_ROW = "bad row"
 """The reason for a row that can't be read, or would be other data as JSON."""

@@ -30,6 +30,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 def format_bookmark(positions: Mapping[str, Positions]) -> str:
     """Return the bookmark for the positions of each log topic, partitions in order; `epoch` if there are none."""
+    # A log without partitions is left out: its text could not be read back.
     parts = [
         f"{topic}:{','.join(f'{number}@{position}' for number, position in sorted(held.items()))}"
         for topic, held in positions.items()
@@ -69,6 +70,7 @@ def read_time(text: str) -> int | None:
         time = datetime.strptime(seconds, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         raise invalid_bookmark(f"expected a time like 20261121T120000Z, got {text.strip()!r}") from None
+    # In integers: seconds as a float would round the microseconds.
     return max(0, (time - _1970) // timedelta(microseconds=1) + int((fraction or "").ljust(6, "0")))
 
 

@@ -90,6 +90,7 @@ class BookmarkRange(NamedTuple):
 
 def parse_bookmark_range(bookmark: str | Sequence[str], up_to: str = "") -> BookmarkRange:
     """Return the start and end in a command; raise `invalid bookmark`. Without a bookmark, the start is `now`."""
+    # First, so that no other check has to read a text of any length.
     _check_length(bookmark, up_to)
     bookmark_range = _bookmark_range(bookmark)
     if not up_to:
@@ -114,6 +115,7 @@ def _bookmark_range(bookmark: str | Sequence[str]) -> BookmarkRange:
     text = bookmark.strip()
     if not text:
         return BookmarkRange()
+    # A list and a range both begin with `[`, but only a list has quotes.
     if text.startswith("[") and '"' in text:
         return BookmarkRange(tuple(_points(_array(text))))
     found = split_range(text)
@@ -135,6 +137,7 @@ def _ending(bookmark_range: BookmarkRange) -> BookmarkRange:
 def _array(text: str) -> Sequence[str]:
     try:
         given = json.loads(text)
+    # Thousands of nested brackets exhaust the stack of the parser.
     except (json.JSONDecodeError, RecursionError):
         given = None
     if not isinstance(given, list):

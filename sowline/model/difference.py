@@ -129,6 +129,7 @@ class _Comparison:
         added = 0
         for name, value in fields.items():
             old = fields_before.get(name)
+            # Equal texts are equal values, so most fields need no parsing.
             if value == old and name not in keys:
                 continue
             if old is not None and _is_object(value) and _is_object(old):
@@ -142,6 +143,7 @@ class _Comparison:
             if is_key or differs:
                 sent[name] = value
                 self.changed = self.changed or differs
+        # Most updates remove nothing: counting is cheaper than looking for each earlier field.
         if len(fields_before) > len(fields) - added:
             self._remove_missing(fields_before, fields, names)
         return sent
@@ -183,7 +185,7 @@ def _same(before: bytes | msgspec.Raw, now: bytes | msgspec.Raw) -> bool:
     try:
         return _write_sorted(_read(before)) == _write_sorted(_read(now))
     except msgspec.ValidationError:
-        # Python does not read integers of so many digits. Only equal texts are certain to be equal then.
+        # Python does not read integers with this many digits. Then only equal texts are certain to be equal.
         return False
 
 

@@ -13,10 +13,10 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read_exact(text: bytes) -> Any:
-    """Return the parsed JSON; raise `orjson.JSONDecodeError` for text that is none.
+    """Return the parsed JSON; raise `orjson.JSONDecodeError` for any other text.
 
-    It is what `orjson.loads` returns, in about the same time, except for integers beyond 64 bits. Of these, orjson
-    makes doubles (test_every_value_is_read_as_python_reads_it).
+    It is what `orjson.loads` returns, in about the same time, except for integers beyond 64 bits, which orjson
+    reads as doubles (test_every_value_is_read_as_python_reads_it).
     """
     try:
         return _decode(text)

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def part_at(document: Any, pointer: str) -> Any:
-    """Return the part of a JSON document at a pointer; None if there is none."""
+    """Return the part of a JSON document at a pointer; None if the document has no such part."""
     part = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

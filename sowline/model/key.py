@@ -43,6 +43,7 @@ def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> s
             "key empty",
             f"expected at least one character in the key field {_name(paths[0])}, got an empty string",
         )
+    # A character has at most 4 bytes in UTF-8, so a short key need not be encoded.
     if len(text) * 4 > KEY_BYTES_MAX:
         _check_size(text)
     return text
@@ -139,6 +140,7 @@ def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
         return value
     if type(value) is int:
         return str(value)
+    # A boolean is an `int` to `isinstance`, so the integers above are compared by `type`.
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

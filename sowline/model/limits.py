@@ -1,4 +1,4 @@
-"""A topic's expiration, limits and reader schema: what of its definition may change while the topic has state."""
+"""A topic's expiration, limits and reader schema: the parts of its definition that may change while it has state."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -61,7 +61,7 @@ class Limits:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        # Versions that know no schemas read what is written for the topics that they can have.
+        # Versions that know no schemas must still read the limits of topics without one.
         return {name: value for name, value in asdict(self).items() if name != "schema" or value is not None}
 
     @classmethod

@@ -26,7 +26,7 @@ def is_time(time: int) -> bool:
 
 
 def known_log_time(time: int) -> int:
-    """Return a log time that was stored, or 0 if none is known by it.
+    """Return a stored log time, or 0 if it is no valid time.
 
     Version 0.1 let any producer's time move log time, also beyond the year 9999.
     """

@@ -16,7 +16,7 @@ def check_nesting(body: bytes, levels_max: int = NESTING_MAX) -> None:
     The depth that a parser accepts depends on its caller's stack. Whether a log record is refused must not: every
     replay has to give the same result.
     """
-    # Few bodies have so many brackets in total, so this count decides almost always.
+    # Few bodies have this many brackets in total, so this count almost always decides.
     if body.count(b"{") + body.count(b"[") <= levels_max:
         return
     # Brackets in strings are text (test_brackets_in_strings_do_not_count).

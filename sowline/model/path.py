@@ -81,6 +81,7 @@ def parse_path(text: str) -> Path:
             break
         steps.extend(_segment_steps(segment, text))
         position = segment.end()
+        # Within the loop: a text of megabytes must not be read to its end.
         if len(steps) > PATH_STEPS_MAX:
             raise PathError(f"expected a path of at most {PATH_STEPS_MAX} steps, got {_excerpt(text)!r}")
     if position < len(text) or not steps or isinstance(steps[0], int):
@@ -156,6 +157,7 @@ def value_of(node: object) -> Value:
 
 
 def _array(nodes: list[Any]) -> list[Scalar]:
+    # An empty string in an array is NULL, as anywhere else.
     return [None if leaf == "" else leaf for leaf in leaves(nodes) if _is_scalar(leaf)]
 
 

@@ -1,7 +1,7 @@
 """Positions: they identify the changes of a partition, in log order.
 
-`era/offset.n` is the *n*-th change that the log record at *offset* makes, in the partition's *era*. Of two positions,
-the newer one is greater.
+`era/offset.n` is the *n*-th change that the log record at *offset* makes, in the partition's *era*. A newer
+position is greater than an older one.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Select lists: choose which fields of a body a reader gets. Pure. The fields keep their exact text.
 
 `[-/,+/id,+/pocket/left]` is a list of directives: `+` sends a field and all fields below it, `-` leaves them out. `/`
-is the whole body. The most specific directive that covers a field decides. A field without a directive is sent. Of
-two directives for one field, the first counts. A select list never adds fields.
+is the whole body. The most specific directive that covers a field decides. A field without a directive is sent. If a
+field has two directives, the first counts. A select list never adds fields.
 """
 
 import re
@@ -158,6 +158,7 @@ def _selected(value: bytes | msgspec.Raw, node: _Node) -> bytes | msgspec.Raw | 
                 kept.append(selected)
     else:
         return value if node.sent else None
+    # It was empty before, so it has lost nothing (test_what_was_empty_before_is_a_value).
     if not held:
         return value if node.sent else None
     return msgspec.Raw(_write(kept)) if kept else None

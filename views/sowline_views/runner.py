@@ -41,7 +41,7 @@ GROUP_SHOWN_MAX = 200
 """Characters of a group's key text in the log."""
 
 PROGRESS_SECONDS = 0.5
-"""How often a source partition's position is reported to the partitions of the view that it changes nothing in."""
+"""How often a source partition's position is reported to partitions of the view that it does not change."""
 
 
 class ViewRunner(Runner[PartialsOutput]):
@@ -123,12 +123,12 @@ class ViewRunner(Runner[PartialsOutput]):
         generation = max(int(claimed.metadata or 0) + 1, int(time.time()))
         claim = TopicPartition(self._source.changes, number, 0, str(generation))
         commit(self._changes.consumer, [claim])
-        # What an earlier owner has written reflects nothing behind these ends. The new one must not show less.
+        # An earlier owner's messages reflect nothing after these ends. The new owner must not show less.
         self._joined_ends[number] = self._joined.ends()
         return generation
 
     def _has_joined(self, number: int) -> bool:
-        """Whether the tables have what they had when the generation of a source partition began."""
+        """Whether the tables have everything from before the generation of a source partition began."""
         return self._joined is None or self._joined.have_reached(self._joined_ends[number])
 
     def _take_joined(self) -> None:
@@ -148,10 +148,10 @@ class ViewRunner(Runner[PartialsOutput]):
                 raise
 
     def _stay_member(self) -> None:
-        """Poll while the work on one event takes long: Kafka takes the partitions of a member that does not."""
+        """Poll during long work on one event: Kafka takes the partitions of a member that does not."""
         if time.monotonic() - self._polled_at < POLL_SECONDS_MAX:
             return
-        # No event of the source may come in between: the states are those of half a change.
+        # No event of the source may be applied in between: the states have half of a change.
         held = list(self._changes.readers)
         for partition in held:
             self._changes.pause(partition)

@@ -24,7 +24,7 @@ log = structlog.get_logger()
 USUAL_PORT = 8083
 
 SWITCH_SECONDS = 0.0005
-"""How long the thread of a view may compute while another one waits: a tenth of what Python allows."""
+"""How long the thread of a view may compute while another one waits: a tenth of Python's default."""
 
 
 class ViewsService(RunnerService):
@@ -41,7 +41,7 @@ class ViewsService(RunnerService):
 
     @property
     def core(self) -> Core:
-        """What keeps the groups of a view that starts: Python does after a panic of the native core."""
+        """The core that keeps the groups of views that start now: Python after a panic of the native core."""
         return "python" if self._native is None or panics() else "native"
 
     def _prepare(self, stack: ExitStack) -> None:
@@ -57,6 +57,7 @@ class ViewsService(RunnerService):
         topic = self._topics.named(name)
         assert topic.view is not None
         source = self._topics.named(topic.view.source)
+        # A view that starts again after a panic is computed by Python (test_after_a_panic_python_computes).
         native = self._native if self.core == "native" else None
         return ViewRunner(self._settings, topic, source, self._stop, self._joined(topic, stack), native)
 
@@ -75,7 +76,7 @@ class ViewsService(RunnerService):
         log.error("view stopped", view=name, reason=reason, why=why, exc_info=traceback)
 
     def details(self) -> dict[str, Any]:
-        """Return what `/status` reports of the core that keeps groups."""
+        """Return the core that keeps groups, for `/status`."""
         return {"core": self.core}
 
     def metrics(self) -> Iterable[Metric]:

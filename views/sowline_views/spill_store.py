@@ -1,4 +1,4 @@
-"""The disk of the views service: what joins hold beyond their memory, in a RocksDB store for each view.
+"""The disk of the views service: the entries of joins beyond their memory, in a RocksDB store for each view.
 
 It is a cache of the changes topics: each start fills it again. So there is no write-ahead log, and the files are
 deleted at the start and at the end.
@@ -22,7 +22,7 @@ from sowline_views.core.spilling import SpillSpace
 BATCH_ENTRIES: Final = 1000
 
 DIRECTORY: Final = "+views"
-"""Below the data directory. A materializer may use that, too, and names directories by logs: none has this name."""
+"""Below the data directory. A materializer may share that; it names directories after logs, none of them this."""
 
 
 class SpillStore:
@@ -99,17 +99,17 @@ class SpillStore:
 
 
 class SpillDirectory:
-    """A directory of this process for the stores of its views, below the one of the service.
+    """This process's directory for the stores of its views, below the service's directory.
 
     Several processes may have the same data directory. Each takes the first number that no other one has locked, and
     deletes what a process that was killed has left there.
     """
 
     def __init__(self, data_dir: Path, bytes_max: int, views: int) -> None:
-        """Take a directory; `bytes_max` is the memory of so many views with joins. Raise `SowlineError`."""
+        """Take a directory; `bytes_max` is the memory of all `views` with joins together. Raise `SowlineError`."""
         self._opened = count()
         self._bytes_max = bytes_max // 2 // views
-        """Half of the memory is for entries that are not on the disk, the rest for what the stores keep of theirs."""
+        """Half of the memory is for entries that are not on the disk, the rest for the memory of the stores."""
         MEMORY.limit(bytes_max // 2)
         MEMORY.share_among(views)
         try:
@@ -125,7 +125,7 @@ class SpillDirectory:
 
     @contextmanager
     def space(self, view: str) -> Iterator[SpillSpace]:
-        """Lend a space to a view, and delete all that it holds at the end."""
+        """Lend a space to a view, and delete all its entries at the end."""
         stores: list[SpillStore] = []
 
         def opened() -> SpillStore:
@@ -142,6 +142,7 @@ class SpillDirectory:
     def close(self) -> None:
         """Delete the directory. All spaces have ended."""
         shutil.rmtree(self._path, ignore_errors=True)
+        # Last: another process could take the directory while it is being deleted.
         self._lock.close()
 
 
@@ -150,6 +151,8 @@ def _locked(directory: Path) -> tuple[Path, Any]:
     for number in count():
         lock = (directory / f"process-{number}.lock").open("w")
         try:
+            # The kernel frees the lock of a killed process, so its files are found and deleted
+            # (test_processes_share_a_data_directory).
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()

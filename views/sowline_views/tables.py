@@ -61,7 +61,7 @@ class JoinedTopics:
         return self._changes.waiting()
 
     def events(self) -> Iterator[JoinedEvent]:
-        """Read what has arrived; yield what the tables must take. Raise `ChangesMissing` and `ChangesReplaced`."""
+        """Yield the events that have arrived for the tables. Raise `ChangesMissing` and `ChangesReplaced`."""
         batch_max = BATCH_MAX if self.are_loaded else LOAD_BATCH_MAX
         for message in self._changes.poll(batch_max, 0.0):
             if (event := self._taken(message)) is not None:
@@ -84,7 +84,10 @@ class JoinedTopics:
                 self._changes.follow(partition)
                 log_name, position = self._topics[partition[0]].log, reader.position
                 for change in self._partitions[partition].take_loaded():
+                    # No source partition is loaded before all tables are (`have_reached`), so there are no states to
+                    # change yet.
                     self.tables.put(JoinedEvent(log_name, partition[1], position, change))
+                # Without a change, so that the position of a partition without records is known, too.
                 self.tables.put(JoinedEvent(log_name, partition[1], position))
 
     def close(self) -> None:

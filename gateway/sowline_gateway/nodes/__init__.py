@@ -1,1 +1,1 @@
-"""The query services behind a gateway: what each holds, which answer a request, and connections to them."""
+"""The query services of a gateway: their announcements, the routes of requests, and connections to them."""

@@ -1,4 +1,4 @@
-"""Follows what the query services announce: asks each for its topics, some times a second."""
+"""Follows the announcements of the query services: asks each for its topics up to twice a second."""
 
 import asyncio
 import contextlib
@@ -21,10 +21,10 @@ log = structlog.get_logger()
 
 ASK_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 2.0
-"""A node that does not answer for so long is not asked until it announces itself again."""
+"""A node that does not answer within this time gets no requests until it announces itself again."""
 
 SILENCE_SECONDS_MAX = 10.0
-"""A node that does not answer for so long may be frozen: its connections are ended."""
+"""A node that does not answer for this long may be frozen: its connections are ended."""
 
 
 class Announcements:
@@ -63,13 +63,13 @@ class Announcements:
         self.lost += 1
 
     async def wait_for_news(self, seconds_max: float) -> None:
-        """Wait until a node announces itself, at most for this time."""
+        """Wait until a node announces itself, but no longer than this."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
                 await self._news.wait()
 
     async def follow(self) -> None:
-        """Ask all nodes, again and again."""
+        """Ask all nodes repeatedly."""
         await asyncio.gather(*(self._follow(url) for url in self.urls))
 
     async def _follow(self, url: str) -> None:
@@ -82,6 +82,7 @@ class Announcements:
                 reported, answered = "", asked
             except (NodeLost, SowlineError, ValueError, LookupError, TypeError) as error:
                 self._known.pop(url, None)
+                # Once for each reason, or a node that stays away would fill the log.
                 if str(error) != reported:
                     reported = str(error)
                     log.warning("query service does not answer", url=url, why=reported or repr(error))
@@ -96,6 +97,7 @@ class Announcements:
         topics = {topic["name"]: _announced(topic) for topic in answer["topics"]}
         turn_seconds = sample_turn_seconds(sum(len(topic.positions) for topic in topics.values()))
         self._known[url] = Announcement(url, answer["shard"], topics, turn_seconds)
+        # This wakes all current waiters. Later ones wait for the next announcement.
         self._news.set()
         self._news = asyncio.Event()
 

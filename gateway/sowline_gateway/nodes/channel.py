@@ -39,7 +39,7 @@ Deliver = Callable[[NodeMessage, Sequence[Any]], None]
 
 
 def not_followed(message: NodeMessage, followers: Sequence[Follower]) -> None:
-    """Do nothing: no subscription is followed on such channels."""
+    """Do nothing: no subscription is followed on these channels."""
 
 
 class NodeChannel:
@@ -50,9 +50,10 @@ class NodeChannel:
     ) -> None:
         self.name = name
         self.url = connection.url
+        # The pool must close it afterwards: late answers would go to the next user.
         connection.is_idle = False
         self.users = 0
-        """How many use it; the last one to end closes it."""
+        """The number of users; the last one that ends closes it."""
         self.is_closing = False
         self._lease = lease
         self._connection = connection
@@ -90,6 +91,7 @@ class NodeChannel:
         The follower gets its messages, the first ones before this returns.
         """
         name = next(self._ids)
+        # Before the request: the first messages may be in the frame of the acknowledgement.
         self._followers[name] = follower
         try:
             await self._ask(structs.replace(request, sub_id=name, ack_type="processed"), name)
@@ -146,6 +148,7 @@ class NodeChannel:
             self._answers.get(message.command_id),
         )
         if answer is None or answer.done():
+            # An error after the acknowledgement: the node has ended the subscription.
             if follower is not None and error is not None:
                 del self._followers[message.command_id]
                 follower.note_lost()
@@ -167,7 +170,7 @@ class NodeChannel:
 
 
 class NodeChannels:
-    """A channel to each node for each kind of rights, opened when it is first needed, and again after it was lost."""
+    """One channel for each node and its rights, opened when it is first needed, and again after a loss."""
 
     def __init__(self, connections: ConnectionPool, deliver: Deliver = not_followed) -> None:
         self._connections = connections
@@ -179,17 +182,18 @@ class NodeChannels:
     async def to(self, url: str, rights: Rights = EVERYTHING) -> NodeChannel:
         """Return the channel to a node; raise `NodeLost`, or why the node refuses it.
 
-        It stays open until `end_use` was called once for each call.
+        It stays open until `end_use` is called once for each call.
         """
         name = url, rights.digest
         channel = self._open.get(name)
+        # During the wait, the channel may have been lost, or closed by its last user.
         while channel is None or channel.is_lost or channel.is_closing:
             opening = self._opening.get(name)
             if opening is None:
                 opening = asyncio.get_running_loop().create_task(self._open_channel(name, url, rights))
                 self._opening[name] = opening
                 opening.add_done_callback(lambda done: self._note_opened(name, done))
-            # One attempt for all that wait: a node that does not answer is not waited for by one after the other.
+            # One attempt for all waiters: otherwise each in turn would wait for a node that does not answer.
             channel = await asyncio.shield(opening)
         channel.users += 1
         return channel
@@ -200,14 +204,14 @@ class NodeChannels:
         if (lost := self._open.get(name)) is not None:
             self._close(lost)
         channel = self._open[name] = NodeChannel(name, connection, stack, self._deliver)
-        # All that waited for it may have given up.
+        # All waiters may have given up.
         asyncio.get_running_loop().call_later(UNUSED_SECONDS, self._close_if_unused, channel)
         return channel
 
     def _note_opened(self, name: tuple[str, str], done: asyncio.Task[NodeChannel]) -> None:
         del self._opening[name]
         if not done.cancelled():
-            done.exception()  # each that waits gets it; there may be none
+            done.exception()  # each waiter gets it; without waiters, asyncio would log it
 
     def end_use(self, channel: NodeChannel) -> None:
         """Note that a user of a channel has ended; close the channel after the last one."""

@@ -1,6 +1,6 @@
 """Connections to query services, each with the rights of the clients that it is used for.
 
-A query has a connection of its own while it runs. So a client that reads slowly slows its own query only: the gateway
+A query has its own connection while it runs. So a client that reads slowly slows only its own query: the gateway
 stops reading from that connection. Afterwards another client with the same rights may use it.
 """
 
@@ -32,15 +32,15 @@ PROBES_MAX = 3
 """When the kernel probes a silent connection, how often, and after how many unanswered probes it ends."""
 
 PROBE_AFTER: int = getattr(kernel, "TCP_KEEPIDLE", 0x10)
-"""The option for the first of these; macOS calls it TCP_KEEPALIVE."""
+"""The socket option for the first of these; macOS calls it TCP_KEEPALIVE."""
 
 CONNECT_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 1.0
 QUEUED_FRAMES = 1
-"""Frames of a node that may wait in the gateway; a frame has a megabyte at most, or one record."""
+"""Frames of a node that may wait in the gateway; a frame has up to a megabyte, or one record."""
 
 IDLE_MAX = 16
-"""Connections to keep for later, of one node and one client's rights."""
+"""The maximum number of idle connections to one node with the same rights."""
 
 
 class NodeLost(Exception):
@@ -48,11 +48,11 @@ class NodeLost(Exception):
 
 
 class ReusedConnectionEnded(NodeLost):
-    """A connection that was idle had ended before it was used again: the node itself may be well."""
+    """An idle connection ended before it was used again: the node itself may be healthy."""
 
 
 class NodeMessage(msgspec.Struct, gc=False):
-    """A message of a node: the fields that a gateway reads, and the whole message as it came."""
+    """A message of a node: the fields that a gateway reads, and the whole message as received."""
 
     command: str
     command_id: str = ""
@@ -113,13 +113,14 @@ class NodeConnection:
 
         Raise the node's error as `SowlineError`, and `NodeLost`.
         """
+        # Until the answer has ended. A canceled query must not leave messages for the next one.
         self.is_idle = is_over = False
         await self.send(request)
         while not is_over:
             for message in await self.receive():
                 if message.command == "ack" and message.command_id == COMMAND_ID:
                     is_over = message.status == "failure" or message.ack_type == last
-                    # After a subscription, answers to commands about it may still come.
+                    # After a subscription, answers to commands about it may still arrive.
                     self.is_idle = is_over and bool(last)
                     if message.status == "failure":
                         raise SowlineError(message.reason, message.message)
@@ -135,6 +136,8 @@ class NodeConnection:
         return list(self._messages(frame))
 
     def _lost(self, error: Exception) -> NodeLost:
+        # A node that restarts ends its idle connections. The next request fails, although the node is healthy again
+        # (test_connections_that_ended_while_they_were_idle).
         kind = ReusedConnectionEnded if self._is_reused and not self._has_answered else NodeLost
         return kind(f"{self.url}: {error}")
 
@@ -149,6 +152,7 @@ class NodeConnection:
     def _messages(frame: bytes) -> Iterator[NodeMessage]:
         for one in _split(frame) if frame.startswith(b"[") else (frame,):
             message = _decode(one)
+            # A copy: a `Raw` keeps its whole frame in memory.
             message.raw = bytes(one)
             yield message
 
@@ -229,6 +233,7 @@ class ConnectionPool:
         except InvalidStatus as error:
             raise _refusal(error, url) from None
         except OSError as error:
+            # The node is healthy: another node would be just as unreachable.
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise SowlineError(
                     "busy", "the gateway has no file descriptors left; try again later"
@@ -244,7 +249,7 @@ class ConnectionPool:
         task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Close all connections, also those that are in use, and wait until they are closed."""
+        """Close all connections, including those in use, and wait until they are closed."""
         for url in {url for url, _ in self._idle}:
             self.forget(url)
         for connection in self._leased:
@@ -254,9 +259,9 @@ class ConnectionPool:
 
 
 def _probe(socket: ClientConnection) -> None:
-    """Let the kernel probe the connection while nothing comes.
+    """Let the kernel probe the connection while nothing arrives.
 
-    A node may vanish without a reset, and be back before it counts as silent: subscriptions at it would hang
+    A node may vanish without a reset, and be back before it counts as silent: its subscriptions would hang
     (test_a_node_that_has_forgotten_its_connections).
     """
     tcp = socket.transport.get_extra_info("socket")

@@ -15,16 +15,16 @@ FAILOVER_SECONDS = 5.0
 """How long a request looks for nodes that answer."""
 
 WAIT_SECONDS = 0.25
-"""The longest time between two attempts, if no node announces itself meanwhile."""
+"""The longest time between two attempts, if no node announces itself in between."""
 
 AGAIN_SECONDS = 0.25
-"""The shortest time between two beginnings of a subscription: a node may accept one and end it each time."""
+"""The shortest time between two starts of a subscription: a node may accept one and end it each time."""
 
 T = TypeVar("T")
 
 
 class NodesFailed(Exception):
-    """Nodes that can't answer a request which others may answer, by URL, and why."""
+    """Some nodes can't answer a request that others may answer: their URLs, and the reason."""
 
     def __init__(self, urls: Collection[str], error: SowlineError) -> None:
         super().__init__(error.message)
@@ -37,7 +37,7 @@ async def with_failover(
     attempt: Callable[[Collection[str]], Awaitable[T]],
     waiting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> T:
-    """Return the result of an attempt; it gets the URLs to avoid, and raises `NodesFailed` to be repeated.
+    """Return the result of `attempt`, which gets the URLs to avoid and raises `NodesFailed` to be repeated.
 
     Within `waiting` it waits for nodes. Raise the last error when the time is over, and any other error at once.
     """
@@ -68,6 +68,7 @@ async def replaceable(nodes: NodeSet, url: str, share: Share) -> AsyncIterator[N
     """Raise `NodesFailed` for an error of the node within the block that another node may not have."""
     try:
         yield
+    # The node is not to blame: it is not avoided, and may be asked again at once.
     except ReusedConnectionEnded:
         raise NodesFailed([], unavailable(share)) from None
     except NodeLost:
@@ -80,7 +81,7 @@ async def replaceable(nodes: NodeSet, url: str, share: Share) -> AsyncIterator[N
 
 
 class NodePart(Protocol):
-    """What one node contributes to an answer, or to a subscription."""
+    """One node's contribution to an answer or a subscription."""
 
     has_begun: bool
 
@@ -110,6 +111,7 @@ async def begin_each(begins: Iterable[Awaitable[None]]) -> None:
     failures = await asyncio.gather(*begins, return_exceptions=True)
     errors = [failure for failure in failures if failure is not None]
     failed = [error for error in errors if isinstance(error, NodesFailed)]
+    # An error of the request itself comes first: no other node would answer it.
     for error in errors:
         if not isinstance(error, NodesFailed):
             raise error

@@ -1,4 +1,4 @@
-"""Asks nodes by HTTP: for what they announce, or with the rights of a client."""
+"""Asks nodes over HTTP: for their announcements, or with the rights of a client."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class NodeAnswer(NamedTuple):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it is an error instead of what was asked for."""
+        """Whether it is an error."""
         return self.status != 200
 
     @property

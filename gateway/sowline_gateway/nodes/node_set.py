@@ -1,4 +1,4 @@
-"""What a gateway knows of the query services behind it: announcements, connections, and definitions of topics."""
+"""The query services of a gateway, as far as it knows them: announcements, connections, definitions of topics."""
 
 import random
 from collections.abc import Collection, Mapping
@@ -51,8 +51,8 @@ class NodeSet:
     ) -> Candidates:
         """Return the nodes for the partitions of the topics, or for those that are `needed`.
 
-        Of nodes with the same partitions, one that is known to have reached `floor` comes first, then the one that is
-        least behind.
+        Among nodes with the same partitions, those known to have reached `floor` come first, then those with
+        the smallest lag.
         """
         rank = self._rank(topics, floor)
         return Candidates(self.announcements.nodes, self._counts(topics), rank, avoid, needed)
@@ -66,12 +66,13 @@ class NodeSet:
 
     def _rank(self, topics: Collection[str], floor: Mapping[str, Positions]) -> Rank:
         def rank(node: Announcement) -> tuple[bool, int, float]:
+            # Chance comes last: nodes with the same lag share the load.
             return not node.has_reached(floor), node.rank(topics), self.chance.random()
 
         return rank
 
     def holder(self, topic: str, number: int, avoid: Collection[str] = ()) -> Announcement:
-        """Return a node that holds one partition, the one that is least behind; raise `shard unavailable`."""
+        """Return the node with the smallest lag that holds a partition; raise `shard unavailable`."""
 
         def rank(node: Announcement) -> tuple[int, float]:
             return node.rank([topic]), self.chance.random()
@@ -79,19 +80,22 @@ class NodeSet:
         return holder(self.announcements.nodes, topic, number, rank, avoid)
 
     def announced(self, partitions: Share) -> PositionsByLog:
-        """Return the newest positions that nodes announce of some partitions, of those that are announced."""
+        """Return the newest positions that nodes announce for these partitions; omit those that no node announces."""
         found: PositionsByLog = {}
         for name, number in sorted(partitions):
             held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
             positions = [
-                one.positions[number] for one in held if number in one.positions and not one.is_loading
+                # The positions of a node that is loading do not mean that it has the records.
+                one.positions[number]
+                for one in held
+                if number in one.positions and not one.is_loading
             ]
             if positions:
                 found.setdefault(self.topics[name].log, {})[number] = max(positions)
         return found
 
     def lag_seconds(self, urls: Collection[str], topics: Collection[str]) -> float | None:
-        """Return how far some nodes are behind the logs of these topics; None if that is not known."""
+        """Return the largest lag of some nodes in these topics, in seconds; None if it is unknown."""
         lags = [node.lag_seconds(topics) for node in self.announcements.nodes if node.url in urls]
         found = max(lags, default=LAG_UNKNOWN)
         return None if found == LAG_UNKNOWN else found

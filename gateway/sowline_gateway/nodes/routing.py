@@ -1,4 +1,4 @@
-"""Which query services answer a request, so that each partition is answered by exactly one of them. No I/O.
+"""Chooses the query services that answer a request, so that exactly one answers for each partition. No I/O.
 
 A query service is a **node** here. Nodes announce the partitions that they hold. Routing follows what is announced,
 never a number of shards: while that number changes, nodes of both generations answer, and one request uses nodes
@@ -16,13 +16,13 @@ from sowline.wire.node_queries import sample_turn_seconds
 UNAVAILABLE = "shard unavailable"
 
 LAG_UNKNOWN = 1e9
-"""More seconds than any node is behind."""
+"""More seconds than any real lag."""
 
 SAMPLING_SECONDS_MAX = 1.0
-"""A sample may be so much older than the turn of its node, because Kafka takes some time to answer."""
+"""A sample may be older than its node's turn by this much, because Kafka takes some time to answer."""
 
 FAILED_MAX = 1000
-"""The search for nodes that do not overlap ends after so many dead ends."""
+"""The search for nodes that do not overlap ends after this many dead ends."""
 
 TopicPartition = tuple[str, int]
 """A topic's name, and the number of one of its partitions."""
@@ -33,16 +33,16 @@ Share = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedTopic:
-    """What a node announces of one topic: the positions of its partitions there, and how far it is behind."""
+    """A node's announcement of one topic: the positions of its partitions, and its lag."""
 
     positions: Positions
     is_loading: bool = False
     lag_seconds: float | None = None
     lag: int | None = None
-    """Records of the log that it was behind when it sampled where the log ends."""
+    """Its lag in records of the log when it last sampled where the log ends."""
 
     def rank(self, turn_seconds: float) -> int:
-        """Return how far it is behind, compared with other nodes.
+        """Return its lag, for comparison with other nodes.
 
         Nodes sample the ends of many logs in turn. So the times of two nodes differ though neither is behind. A
         sample that is older than a turn shows nothing: its node may have stalled.
@@ -54,36 +54,37 @@ class AnnouncedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What a node announces of itself."""
+    """A node's announcement."""
 
     url: str
     shard: str
     topics: Mapping[str, AnnouncedTopic] = field(default_factory=dict)
     turn_seconds: float = sample_turn_seconds(1)
-    """Within which time it samples the ends of all its logs."""
+    """The time within which it samples the ends of all its logs."""
 
     def note(self, positions: Mapping[str, Positions]) -> None:
         """Note newer positions by topic, which an answer or a live message of the node has shown."""
         for name, held in positions.items():
             mine = self.topics[name].positions if name in self.topics else {}
             for number, position in held.items():
+                # A partition that it has not announced stays out: `share` would count the node as its holder.
                 if number in mine:
                     mine[number] = max(position, mine[number])
 
     def share(self, topics: Iterable[str]) -> Share:
-        """Return the partitions of these topics that it holds; none of any if one of the topics is being loaded."""
+        """Return the partitions of these topics that it holds; none at all while it loads one of the topics."""
         held = [(name, self.topics[name]) for name in topics if name in self.topics]
         if any(topic.is_loading for _, topic in held if topic.positions):
             return frozenset()
         return frozenset((name, number) for name, topic in held for number in topic.positions)
 
     def lag_seconds(self, topics: Iterable[str]) -> float:
-        """Return how far it is behind the logs of these topics, `LAG_UNKNOWN` if that is not known."""
+        """Return its lag in these topics in seconds, `LAG_UNKNOWN` if it is unknown."""
         lags = [self.topics[name].lag_seconds for name in topics if name in self.topics]
         return max((LAG_UNKNOWN if lag is None else lag for lag in lags), default=LAG_UNKNOWN)
 
     def rank(self, topics: Iterable[str]) -> int:
-        """Return how far it is behind the logs of these topics, compared with other nodes."""
+        """Return its lag in these topics, for comparison with other nodes."""
         ranks = (self.topics[name].rank(self.turn_seconds) for name in topics if name in self.topics)
         return max(ranks, default=round(LAG_UNKNOWN))
 
@@ -141,7 +142,7 @@ class Candidates:
         return self._ranked(chosen)
 
     def some_routes(self) -> list[Route]:
-        """Return nodes that hold some of these partitions, each once, and as many as are easily found."""
+        """Return nodes that hold as many of these partitions as are easily found, each partition once."""
         shares = sorted((share for share in self._by_share if share <= self._wanted), key=_largest_first)
         chosen = _cover(shares, frozenset().union(*shares))
         if chosen is None:  # the nodes' partitions overlap
@@ -175,7 +176,7 @@ def _largest_first(share: Share) -> tuple[int, list[TopicPartition]]:
 
 
 def _cover(shares: Sequence[Share], wanted: Share) -> list[Share] | None:
-    """Return shares that do not overlap and are `wanted` together; None if there are none."""
+    """Return shares that do not overlap and together are `wanted`; None if they don't exist."""
     shares = [share for share in shares if share <= wanted]
     if frozenset().union(*shares) != wanted:
         return None
@@ -201,11 +202,12 @@ def _components(shares: Sequence[Share]) -> list[list[Share]]:
 
 
 def _exact_cover(shares: Sequence[Share], wanted: Share, failed: set[Share]) -> list[Share] | None:
-    """Return shares that do not overlap and are `wanted` together, tried in order; `failed` have no such shares."""
+    """Return shares that do not overlap and together are `wanted`, tried in order; `failed` have no such shares."""
     if not wanted:
         return []
     if wanted in failed or len(failed) > FAILED_MAX:
         return None
+    # One of the shares must cover it: the others need not be tried at this level.
     first = min(wanted)
     for share in shares:
         if first in share and share <= wanted:
@@ -217,7 +219,7 @@ def _exact_cover(shares: Sequence[Share], wanted: Share, failed: set[Share]) -> 
 
 
 def unavailable(missing: Share) -> SowlineError:
-    """Return the error for partitions that no node answers for; for none, that the nodes' partitions overlap."""
+    """Return the error for partitions that no node answers for; without any, the nodes' partitions overlap."""
     if not missing:
         return SowlineError(
             UNAVAILABLE,

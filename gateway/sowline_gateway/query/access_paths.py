@@ -34,7 +34,7 @@ async def explain(
     floor: PositionsByLog,
     turn: QueryTurn,
 ) -> Explained:
-    """Return the access paths of the nodes that are asked, in a turn that others may have while it waits for nodes.
+    """Return the access paths of the nodes that are asked. While it waits for nodes, others may use its turn.
 
     Raise `shard unavailable`, or the error of the request.
     """

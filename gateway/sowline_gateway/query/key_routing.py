@@ -8,7 +8,7 @@ from sowline.wire.request import Read
 from sowline_gateway.nodes.routing import Share, partitions_of
 
 KEYS_MAX = 1000
-"""For more keys, all partitions are asked: most of them have one, and to find the owners would take long."""
+"""For more keys, all partitions are asked: most of them have one, and finding the owners would take long."""
 
 
 def partitions_of_keys(

@@ -1,4 +1,4 @@
-"""Records of nodes: as they are in messages, and as they are found by their SOW keys."""
+"""Records of nodes, read from messages or looked up by SOW key."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,9 +35,9 @@ async def records_of(
     floor: Mapping[str, Positions],
     turn: QueryTurn | None = None,
 ) -> dict[bytes, bytes]:
-    """Return the bodies of the records with these SOW keys, those that there are, with all rights.
+    """Return the bodies of the existing records with these SOW keys, with all rights.
 
-    While it waits for nodes, others may have the turn that was taken for it, if any. Raise `shard unavailable`.
+    While it waits for nodes, others may use its turn, if it has one. Raise `shard unavailable`.
     """
     request = Sow(topic=topic, sow_keys=SowKeys(keys))
     query = ShardedQuery(nodes, request, [topic], EVERYTHING, limits, floor)

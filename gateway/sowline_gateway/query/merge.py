@@ -41,7 +41,7 @@ class _Sorted:
 
     @property
     def record(self) -> tuple[str, bytes, list[Any]]:
-        """The topic of the record, the record, and what it is sorted by."""
+        """The topic of the record, the record, and the values that it is sorted by."""
         return self._batch.topic, self._batch.records[self._at], self._batch.ordering[self._at]
 
 
@@ -63,6 +63,7 @@ async def merged(
         _, number = heap[0]
         topic, record, values = runs[number].record
         if taken >= first:
+            # A message to the client has records of one topic only.
             if topic != portion.topic or len(portion.records) == PORTION_RECORDS:
                 if portion.records:
                     yield portion

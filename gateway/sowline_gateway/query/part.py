@@ -38,7 +38,7 @@ class Batch:
 
 @dataclass(slots=True)
 class PartCounts:
-    """What a node counted: the same as `sowline.serving.result.Result`, of its partitions."""
+    """A node's counts: those of `sowline.serving.result.Result`, for its partitions."""
 
     topic_matches: int = 0
     matches: int = 0
@@ -74,16 +74,17 @@ class Part:
 
     @property
     def share(self) -> Share:
-        """The partitions that the node answers for. They tell its groups from those of other parts.
+        """The partitions that the node answers for. They distinguish its groups from those of other parts.
 
-        Its URL may be that of another part, too: of a node that has begun, was started again as another shard, and
-        then was asked for that (test_groups_of_a_node_that_became_another_shard).
+        Two parts may have the same URL: a node began, was restarted as another shard, and was asked for that, too
+        (test_groups_of_a_node_that_became_another_shard).
         """
         return self.route.share
 
     async def begin(self, pool: ConnectionPool, rights: Rights, request: NodeQuery) -> None:
         """Ask the node, and wait for its instant; raise the node's error, or `NodeLost`."""
         self.connection = await self._stack.enter_async_context(pool.lease(self.url, rights))
+        # A subscription has no last acknowledgement: its messages continue until it is closed.
         self._messages = self.connection.ask(request, "stats" if request.command == Sow.command else "")
         async for message in self._messages:
             if message.command == "ack" and message.command_id == COMMAND_ID:
@@ -111,7 +112,7 @@ class Part:
         raise NodeLost(f"{self.url}: the answer ended before its samples")
 
     async def fetch(self, first: int, count: int) -> None:
-        """Let the node send its records from number `first` on, so many of them; raise `NodeLost`."""
+        """Let the node send `count` of its records, from number `first` on; raise `NodeLost`."""
         assert self.connection is not None
         await self.connection.send(fetch_of(first, count))
 
@@ -129,11 +130,13 @@ class Part:
         assert self._messages is not None
         async for message in self._messages:
             if message.command == "sow" and isinstance(message.records, list):
+                # Copies: a `Raw` keeps its whole frame in memory.
                 yield Batch(message.topic, [bytes(one) for one in message.records], message.ordering or [])
             elif message.command == "group_end":
                 self.counts.hash = int(message.hash, 16)
             elif message.command == "ack":
                 self.note_ack(message)
+                # In a subscription, live messages follow: `live` reads them.
                 if self.has_counts:
                     return
 
@@ -166,7 +169,7 @@ class Part:
 
 
 def longest_lag(parts: Iterable[Part]) -> float | None:
-    """Return how far the node that is furthest behind was behind the log; None if that is not known of each."""
+    """Return the largest lag of the nodes, in seconds; None if the lag of one is unknown."""
     lags = [part.counts.lag_seconds for part in parts]
     known = [lag for lag in lags if lag is not None]
     return max(known) if known and len(known) == len(lags) else None

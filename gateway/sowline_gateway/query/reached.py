@@ -30,7 +30,7 @@ async def with_views_between(
 ) -> PositionsByLog:
     """Return a floor of some topics, with the positions of the views between them and the logs of the floor."""
     found: PositionsByLog = {log: dict(held) for log, held in floor.items()}
-    # Each query comes here. Over hundreds of topics, to look at each of them for each log would hold up the others.
+    # Every query runs this. With hundreds of topics, checking each topic for each log would hold up other queries.
     computed = [name for name in names if _reads_views(topics, name)]
     for log, held in floor.items() if computed else ():
         for view in views_between(topics, computed, log):

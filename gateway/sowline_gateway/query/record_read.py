@@ -19,7 +19,7 @@ from sowline_gateway.query.sharded_query import floor_of
 AT_LEAST: Final = "at_least"
 
 TRY_ANOTHER = 500
-"""Statuses from this one on, and 421, are of a node that is not ready, behind, or of another shard now."""
+"""A status from this one on, or 421, may mean that a node is not ready, lags, or has become another shard."""
 
 
 async def read_from_holder(
@@ -34,7 +34,7 @@ async def read_from_holder(
 ) -> NodeAnswer:
     """Return the answer of a node that holds the key's partition to a GET; raise `shard unavailable`.
 
-    While it waits for nodes, others may have the turn that was taken for it, if any.
+    While it waits for nodes, others may use its turn, if it has one.
     """
     number = partition_of(key, nodes.topics[topic].partitions)
     query = await _with_views_between(nodes, topic, query, turn)
@@ -71,6 +71,7 @@ async def read_from_holder_of(
         node = nodes.holder(topic, number, avoid)
         async with replaceable(nodes, node.url, share):
             answer = await http.get(node.url, path, query, rights)
+            # Any other error is the answer for the client: each node would give it.
             may_be_its_own = answer.status >= TRY_ANOTHER or answer.status == 421
             if may_be_its_own and answer.error.reason in RETRY_REASONS:
                 raise answer.error

@@ -26,19 +26,20 @@ class SentPositions:
 
 
 class SeenPositions:
-    """By log, the newest position of each partition that a connection was sent: no later answer goes behind it."""
+    """By log, the newest position of each partition that a connection was sent: no later answer is older."""
 
     def __init__(self) -> None:
         self._positions: PositionsByLog = {}
         self._followed: dict[int, tuple[PositionsByLog, int]] = {}
-        """Positions of streams of which the client is sent everything, and for how many subscriptions."""
+        """Positions of streams that send the client everything, each with its number of subscriptions."""
 
     def note(self, positions: Mapping[str, Positions]) -> None:
         """Note the positions of an answer about the current records, or of a live message."""
         _advance(self._positions, positions)
 
     def follow(self, positions: PositionsByLog) -> None:
-        """Count positions as sent that somebody else advances, until `unfollow`."""
+        """Count these positions as sent until `unfollow`; a stream advances them."""
+        # By identity: the stream keeps changing this dict.
         _, times = self._followed.get(id(positions), (positions, 0))
         self._followed[id(positions)] = positions, times + 1
 
@@ -50,6 +51,7 @@ class SeenPositions:
             self._followed[id(positions)] = positions, times - 1
 
     def _note_followed(self) -> None:
+        # Only when asked: a stream advances far more often than its clients send commands.
         for positions, _ in self._followed.values():
             self.note(positions)
 

@@ -1,7 +1,7 @@
 """A query over all partitions of its topics, which several nodes hold.
 
-Each node takes its own instant: the answer is consistent within each partition, not across partitions, as that of one
-query service is. Until all nodes have begun, a node that fails is replaced by another one; after that the query
+Each node takes its own instant: as with one query service, the answer is consistent within each partition, not across
+partitions. Until all nodes have begun, a node that fails is replaced by another one; after that the query
 fails.
 """
 
@@ -68,7 +68,7 @@ class ShardedQuery:
         has_group: bool = True,
         compared: Sequence[str] = (),
     ) -> None:
-        """Prepare a query; or another read, if `instead` makes that of the query for the nodes.
+        """Prepare a query, or another read if `instead` turns the query for the nodes into one.
 
         `has_group`: the answers begin with a group. `compared` are further topics whose records the nodes need.
         """
@@ -84,9 +84,9 @@ class ShardedQuery:
         self._floor = floor
         self._parts: list[Part] = []
         skip = request.skip_n or 0
-        # Over four nodes, the samples are then as many as the records that are fetched and not in the page.
+        # With four nodes, there are then as many samples as records that are fetched but not on the page.
         self._sample_n = isqrt(skip // 4) if skip >= DEEP and instead is None else 0
-        """One of so many skipped records is a sample of a deep page. 0 for other queries."""
+        """Every n-th skipped record is a sample of a deep page; 0 for other queries."""
         # The bookmark of a subscription must move on in all partitions, or it would expire.
         self._needed = None if instead is not None else partitions_of_keys(nodes.topics, request, topics)
         self._elsewhere: PositionsByLog = {}
@@ -102,7 +102,7 @@ class ShardedQuery:
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The parts of the answer, one of each node."""
+        """The parts of the answer, one for each node."""
         return self._parts
 
     @property
@@ -115,7 +115,7 @@ class ShardedQuery:
     async def begin(self, turn: QueryTurn | None = None) -> None:
         """Wait for the instant of each node; raise `shard unavailable`, or the error of the request.
 
-        While it waits for nodes, others may have the turn that it has taken, if any.
+        While it waits for nodes, others may use its turn, if it has one.
         """
         accepts_parts = self._request.options.partial
         self._floor = await floor_of(
@@ -134,7 +134,7 @@ class ShardedQuery:
 
     @asynccontextmanager
     async def _waiting(self, turn: QueryTurn | None) -> AsyncIterator[None]:
-        """Let others run while no node is there to begin a part: a part that has begun takes memory at its node."""
+        """Let others run while this query waits for nodes: a part that has begun takes memory at its node."""
         if turn is not None and turn.is_taken:
             await self.close()
             self._parts = []
@@ -142,9 +142,9 @@ class ShardedQuery:
             yield
 
     def _page(self) -> dict[str, int]:
-        """Return the fields with which a node sends what its part of the page is merged from."""
+        """Return the fields that make a node send the records that the page is merged from."""
         skip, top = self._request.skip_n or 0, self._request.top_n
-        # The limit is for groups after the merge: a node sends all of its own.
+        # The limit applies to groups after the merge, so a node sends all its groups.
         if top is None or self._request.options.projection:
             return {}
         if self._sample_n:
@@ -152,7 +152,7 @@ class ShardedQuery:
         return {"top_n": skip + top}
 
     async def _begin_parts(self, request: NodeQuery, avoid: Collection[str]) -> None:
-        """Begin a part on each node of a route; keep those that have begun in an attempt before."""
+        """Begin a part on each node of a route; keep those that have begun in an earlier attempt."""
         wanted = self._routes(avoid)
         dropped, self._parts = replaced(
             self._parts, wanted, lambda route: Part(route, has_group=self._has_group)
@@ -162,7 +162,7 @@ class ShardedQuery:
         await begin_each(self._begin_part(part, request) for part in self._parts if not part.has_begun)
 
     def _routes(self, avoid: Collection[str]) -> list[Route]:
-        """Return the nodes to ask; those that there are, if the client accepts that partitions are missing."""
+        """Return the nodes to ask; just the available ones if the client accepts missing partitions."""
         floor = self._nodes.by_topic(self._floor)
         try:
             return self._nodes.candidates(self._all_topics, floor, avoid, self._needed).routes()
@@ -246,7 +246,8 @@ class ShardedQuery:
             self.result.hash ^= part.counts.hash
 
     async def batches(self) -> AsyncGenerator[tuple[Part, Batch], None]:
-        """Yield what all parts send, as it arrives, each batch with its part; raise `NodeLost`, or a node's error."""
+        """Yield the batches of all parts as they arrive, each with its part; raise `NodeLost`, or a node's error."""
+        # Bounded: a client that reads slowly must slow its nodes, not fill the gateway.
         queue: asyncio.Queue[tuple[Part, Batch] | BaseException | None] = asyncio.Queue(QUEUED_BATCHES)
 
         async def read(part: Part) -> None:
@@ -322,11 +323,12 @@ class ShardedQuery:
         self.result.hash = hash_of(key for key, _ in found)
 
     def count(self) -> None:
-        """Add up what the nodes have counted; all their batches must have been read."""
+        """Add up the counts of the nodes; all their batches must have been read."""
         counts = [part.counts for part in self._parts]
         hides = together(self._rights.read, self._topics).filter != ALL
         keys = self._request.sow_keys
         self.result.topic_matches = (
+            # To hide which keys exist, each node counts all requested keys. A sum would count a key at each node.
             len(keys) if keys and hides else sum(count.topic_matches for count in counts)
         )
         self.result.matches = sum(count.matches for count in counts)
@@ -346,13 +348,13 @@ async def floor_of(
     *,
     accepts_parts: bool = False,
 ) -> PositionsByLog:
-    """Return what an answer must have reached, with the positions of the views between; raise as `begin` does.
+    """Return the positions that an answer must have reached, with those of the views between; raise as `begin` does.
 
     `accepts_parts`: partitions may be missing, as with the option `partial`.
     """
 
     async def positions_of(view: str, reached: Mapping[str, Positions]) -> PositionsByLog:
-        # A look for one key costs the least. As another read, it is made in all partitions.
+        # A lookup of one key costs the least. With an `instead`, all partitions are asked.
         asked = Sow(topic=view, sow_keys=SowKeys(["none"]), options=Options(partial=accepts_parts))
         query = ShardedQuery(nodes, asked, [view], EVERYTHING, QueryLimits(), reached, lambda query: query)
         try:

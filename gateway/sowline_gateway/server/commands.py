@@ -56,7 +56,7 @@ from sowline_gateway.subscriptions.window_request import WindowRequest
 from sowline_gateway.subscriptions.window_subscription import WindowOverNodes
 
 UNSHARED_MAX = 200
-"""Subscriptions of one client to pages and groups, or with an end or a rate: each has a connection to every node."""
+"""Subscriptions of one client to pages, to groups, or with an end or a rate: each has a connection to every node."""
 
 
 class GatewayCommands(SessionCommands):
@@ -83,7 +83,7 @@ class GatewayCommands(SessionCommands):
 
     def check_fields(self, fields: RequestFields) -> None:
         """Raise `bad request` for fields that only gateways send, and `not supported` for their commands."""
-        # The gateway would pass `merges` on as its own, and the client get parts of an answer
+        # The gateway would pass `merges` on as its own, and the client would get parts of an answer
         # (test_a_client_is_no_gateway).
         require_of_client(fields)
         if fields.command in GATEWAY_COMMANDS:
@@ -141,7 +141,7 @@ class GatewayCommands(SessionCommands):
     async def _begin_query(
         self, request: Sow, topics: Sequence[str], rights: Rights, slot: QuerySlot
     ) -> ShardedQuery:
-        """Return a query that has begun, at positions that are not behind those that the client has seen."""
+        """Return a query that has begun, at positions no older than those that the client has seen."""
         while True:
             floor = self._floor(request, topics)
             query = ShardedQuery(self._nodes, request, topics, rights, self._context.limits, floor)
@@ -155,7 +155,7 @@ class GatewayCommands(SessionCommands):
             if not self._seen.is_ahead_of(query.positions):
                 self._seen.note(query.positions)
                 return query
-            # Another command of this client was answered meanwhile, at newer positions.
+            # In the meantime, another command of this client was answered at newer positions.
             await query.close()
 
     def _explain(self, request: Explain) -> None:
@@ -227,7 +227,7 @@ class GatewayCommands(SessionCommands):
             viewer = WindowSubscriber(self._context, asked, self._runner.rights, self._seen, slot, holder)
             return WindowOverNodes(viewer, outbox, cast("WindowOverNodes | None", replaced))
         check_pace(request)
-        # The nodes do not check what they don't get: the gateway conflates, and orders the snapshot only.
+        # Nodes can't check fields that they don't get: the gateway itself conflates, and orders only the snapshot.
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
         check_replaced(replaced, RecordsOverNodes, request)
@@ -246,5 +246,5 @@ class GatewayCommands(SessionCommands):
 
 
 def _is_unshared(request: Subscribe) -> bool:
-    """Whether a subscription has connections of its own as long as it lives."""
+    """Whether a subscription has its own connections as long as it lives."""
     return request.is_window or is_paced(request)

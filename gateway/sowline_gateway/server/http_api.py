@@ -50,9 +50,11 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
         topics = chosen_topics(asked.topic, self._topics, rights.read)
         asked = read_in_json(asked, self._topics, topics, rights)
         floor = SeenPositions().floor([], asked.at_least)
+        # HTTP requests have no session: only `at_least` sets a floor.
         query = ShardedQuery(self._nodes, asked, topics, rights, self._context.limits, floor)
         await turn.take()
         try:
+            # A client that disconnects cancels this. Without `close`, the nodes would keep its parts.
             await query.begin(turn)
         except BaseException:
             await query.close()
@@ -79,6 +81,7 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
         """Answer as a node that holds the record answers."""
         rights = rights_in(request)
         topic = chosen_topic(address.topic, self._topics, rights.read)
+        # A timeline may have many writes, so it takes a turn like a query. A single record needs none.
         if address.what:
             await turn.take()
         path, query = path_of(request), request.url.query

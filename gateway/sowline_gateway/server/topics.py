@@ -1,4 +1,4 @@
-"""Describes a topic as `/v1/topics` does, from what the nodes announce."""
+"""Describes a topic as `/v1/topics` does, from the nodes' announcements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -40,10 +40,11 @@ def described_topic(
 
 
 def _reflected_by_all(bookmarks: Sequence[str | None]) -> str | None:
-    """Return the bookmark of the topics that a view reads which all parts of it reflect; None if one has none."""
+    """Return the bookmark up to which all parts of a view reflect the topics that it reads; None if one has none."""
     known = [parse_bookmark(bookmark) for bookmark in bookmarks if bookmark is not None]
     if not known or len(known) < len(bookmarks):
         return None
+    # A log that one part lacks does not count: that part may reflect none of it.
     logs = [log for log in known[0] if all(log in one for one in known)]
     least = {log: _least([one[log] for one in known]) for log in logs}
     return format_bookmark(least) if any(least.values()) else None
@@ -58,6 +59,6 @@ def _least(parts: Sequence[Positions]) -> Positions:
 def _known(
     parts: Sequence[Mapping[str, Any]], name: str, together: Callable[[list[Any]], Any]
 ) -> float | None:
-    """Return a number over all parts; None if one of them does not know it."""
+    """Return a number combined over all parts; None if one part does not know it."""
     known = [part[name] for part in parts if part[name] is not None]
     return together(known) if known and len(known) == len(parts) else None

@@ -1,15 +1,15 @@
-"""Limits how many subscriptions read missed changes at a time: each has connections of its own to the nodes for that.
+"""Limits how many subscriptions read missed changes at a time, because each needs its own connections to the nodes.
 
-A subscription that gets a new snapshot needs no slot: snapshots have a limit of their own.
+A subscription that gets a new snapshot needs no slot: snapshots have their own limit.
 """
 
 import asyncio
 
 CLIENT_MAX = 8
-"""Subscriptions of one client that catch up at a time."""
+"""The maximum number of one client's subscriptions that catch up at a time."""
 
 GATEWAY_MAX = 256
-"""Subscriptions of all clients that catch up at a time."""
+"""The maximum number of all clients' subscriptions that catch up at a time."""
 
 
 class CatchUpSlot:

@@ -1,4 +1,4 @@
-"""A client's subscription within a shared stream: what it is sent, and when it has to leave."""
+"""A client's subscription within a shared stream: which messages it gets, and when it has to leave."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ HELD_BYTES_MAX = 1 << 20
 """Bytes of live messages that may wait for the snapshot of one subscription."""
 
 HELD_BYTES_TOTAL_MAX = 256 << 20
-"""Bytes that may wait so for all subscriptions of a gateway."""
+"""The same limit for all subscriptions of a gateway together."""
 
 
 class HeldBytes:
@@ -38,13 +38,13 @@ class LiveMessage:
         self.number = number
         self.position = position
         self.change: Any = None
-        """What the first sink has made of it, for the others."""
+        """The change that the first sink has made from it, for the others."""
         self._head = b""
         self._tail = b""
         self._texts: dict[bytes, bytes] = {}
 
     def text_for(self, sids: bytes) -> bytes:
-        """Return the message to the subscriptions of a client with these names, which are a JSON array."""
+        """Return the message to a client's subscriptions; `sids` is a JSON array of their names."""
         text = self._texts.get(sids)
         if text is None:
             if not self._head:
@@ -67,7 +67,7 @@ class Sink(Protocol):
         """Whether more waits for the client than its outbox may hold."""
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the changes that wait."""
 
     def take_now(self, message: LiveMessage) -> None:
         """Take a change."""
@@ -141,11 +141,11 @@ class Member:
         return newest(self.stream_positions, skipped)
 
     def release(self, begun: PositionsByLog) -> None:
-        """Send what has waited, from these positions on, and then each message as it comes."""
+        """Send the messages that have waited, from these positions on, and then each message as it arrives."""
         self.begun = {log: dict(of) for log, of in begun.items()}
         if not self.is_in:
-            return  # what has waited was dropped
-        # Until all that waited is sent, `begun` is where the client is: it may have to leave in between
+            return  # the messages that waited were dropped
+        # Until everything that waited is sent, `begun` is where the client is: it may have to leave in between
         # (test_what_waited_does_not_fit).
         for message in self._held or ():
             mine = self.begun.setdefault(message.log, {})
@@ -178,17 +178,20 @@ class Member:
             return False
         if not self._skipped:
             return True
+        # From its snapshot or its own subscriptions, the client may already have changes that the stream sends now.
         until = self._skipped.get((message.log, message.number))
         return until is None or message.position > until
 
     def note_sent(self, message: LiveMessage) -> None:
-        """Note that the client was sent a message: no later one of this partition is left out."""
+        """Note that the client was sent a message: no later one of this partition is skipped."""
         self.was_sent = True
         if self._skipped:
             self._skipped.pop((message.log, message.number), None)
 
     def _hold(self, message: LiveMessage) -> None:
         size = len(message.received.raw)
+        # Waiting messages must not fill the gateway: the subscription catches up from the nodes instead
+        # (test_messages_that_wait_for_a_snapshot_are_bounded).
         if self._held_bytes + size > HELD_BYTES_MAX or self._total.total + size > HELD_BYTES_TOTAL_MAX:
             self.fall_behind()
             return
@@ -229,10 +232,11 @@ class Member:
         self.leave()
 
     def leave(self, error: SowlineError | None = None) -> None:
-        """Take no more messages; `error` is that with which the stream has ended."""
+        """Take no more messages; `error` is the one that ended the stream."""
         if not self.is_in:
             return
         self.is_in = False
+        # From here on, `sent` must stay at the client's position while the stream advances.
         self.begun, self._held = self.sent, []
         self._drop_held()
         self.error = error
@@ -242,7 +246,7 @@ class Member:
             self._left.set_result(None)
 
     async def wait_left(self) -> None:
-        """Wait until it has left; raise the error with which the stream has ended."""
+        """Wait until it has left; raise the error that ended the stream."""
         if self.is_in:
             self._left = asyncio.get_running_loop().create_future()
             await self._left
@@ -260,6 +264,6 @@ def put_to_client(message: LiveMessage, members: Sequence[Member]) -> None:
     for member in members:
         member.note_sent(message)
     names = [member.sub_id for member in members]
-    # The names of one, by far the most frequent case, are encoded already.
+    # One member is by far the most frequent case, and its name is encoded already.
     sids = members[0].sids if len(members) == 1 else msgspec.json.encode(names)
     outbox.put_behind(message.text_for(sids), names)

@@ -1,4 +1,4 @@
-"""The shared streams of a gateway: one for all subscriptions that ask for the same, with the same rights."""
+"""The shared streams of a gateway: one for all equal subscriptions with the same rights."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,9 @@ class SharedStreams:
                     name, request.topic, self._nodes, self._channels, rights, self._held_bytes, self._ended
                 )
             else:
+                # A new member must not inherit a node that lags far behind others.
                 stream.leave_stuck_nodes()
+            # Before the wait: another user that ends in the meantime must not end the stream.
             stream.users += 1
             try:
                 await stream.wait_begun()

@@ -34,11 +34,11 @@ from sowline_gateway.streams.member import HeldBytes, LiveMessage, Member, Sink,
 log = structlog.get_logger()
 
 STUCK_SECONDS = 5.0
-"""When a client joins, the stream leaves a node that is so much further behind than another one."""
+"""When a client joins, the stream leaves a node whose lag exceeds that of another node by this much."""
 
 
 class StreamName(NamedTuple):
-    """What the members of a stream have in common. All of them get the same messages."""
+    """The properties that all members of a stream share. All of them get the same messages."""
 
     rights: str
     topics: tuple[str, ...]
@@ -78,7 +78,7 @@ class StreamName(NamedTuple):
 
 
 class StreamPart:
-    """What one node sends to a stream."""
+    """One node's part of a stream."""
 
     __slots__ = ("_channel", "_name", "has_begun", "share", "stream", "url")
 
@@ -150,7 +150,7 @@ class SharedStream:
         self.positions: PositionsByLog = {}
         self.members: dict[Member, None] = {}
         self.users = 0
-        """How many hold it: members, and those that want to become one. Without any, it ends."""
+        """The number of its members and of subscriptions that want to become one. Without any, it ends."""
         self._topic = topic
         self._nodes = nodes
         self._channels = channels
@@ -160,7 +160,7 @@ class SharedStream:
         self._parts: list[StreamPart] = []
         self._work: asyncio.Task[None] | None = None
         self._has_begun = False
-        """Whether it has begun at all nodes, once."""
+        """Whether it has begun at all nodes at least once."""
         self.is_over = False
 
     @property
@@ -258,19 +258,19 @@ class SharedStream:
         self.members.pop(member, None)
 
     def lag_seconds(self) -> float | None:
-        """Return how far its nodes are behind their logs; None if that is not known."""
+        """Return the largest lag of its nodes in seconds; None if it is unknown."""
         return self._nodes.lag_seconds(self.urls, self.name.topics)
 
     # when nodes fail
 
     def note_lost(self) -> None:
         """Follow another node instead, or the same one again."""
-        # Only the connection has ended, perhaps in good order: it is the next attempt that shows if the node is gone.
+        # Only the connection has ended, perhaps in good order: the next attempt shows whether the node is gone.
         if not self.is_over and (self._work is None or self._work.done()):
             self._start(self._resume())
 
     async def _resume(self) -> None:
-        """Follow all partitions again; end with the error if that can't be."""
+        """Follow all partitions again; end with the error if that fails."""
         try:
             await asyncio.sleep(AGAIN_SECONDS)
             await self._follow_all()
@@ -281,7 +281,7 @@ class SharedStream:
             self.end()
 
     def leave_stuck_nodes(self) -> None:
-        """Follow other nodes instead of those that are far behind them."""
+        """Leave the nodes that lag far behind others, and follow these instead."""
         mine = self.lag_seconds()
         if not self._has_begun or self.is_over or (mine is not None and mine < STUCK_SECONDS):
             return
@@ -299,7 +299,7 @@ class SharedStream:
                 self.note_lost()
 
     def end(self, error: SowlineError | None = None) -> None:
-        """Follow the nodes no more. The members go on by themselves; with `shard unavailable` they end with it."""
+        """Stop following the nodes. The members continue on their own, or end if the error is `shard unavailable`."""
         if self.is_over:
             return
         self.is_over = True
@@ -335,7 +335,7 @@ def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
         for members in _due(live, streams):
             put_to_client(live, members)
     for stream in streams:
-        # Last: a member that leaves meanwhile has not been sent this message.
+        # Last: a member that leaves during the delivery was not sent this message, so its position excludes it.
         stream.note(positions)
         if message.command == "progress" and stream.name.relays:
             for member in stream.members:
@@ -362,6 +362,6 @@ def _take(member: Member, live: LiveMessage) -> None:
     try:
         member.take(live)
     except Exception:
-        # The others are not to blame: this one goes on by itself, and reports what is wrong.
+        # The other members must not fail with it: this one continues on its own, and reports the error.
         log.exception("a subscription can't take a message of its stream", sub_id=member.sub_id)
         member.leave()

@@ -1,7 +1,7 @@
-"""The checksum of what a client holds, over all nodes.
+"""The checksum of the records that a client holds, over all nodes.
 
-Each node sends a checksum of its partitions' records, in order with its messages. The messages of each node wait from
-there on until all checksums have come. So the client holds exactly the records that all of them are about.
+Each node sends a checksum of its partitions' records, in order with its messages. From there on, the node's messages
+wait until all checksums have arrived. So the client holds exactly the records that the checksums cover.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class NodeChecksums:
     error: SowlineError | None = None
 
     async def add(self, message: NodeMessage) -> None:
-        """Add the checksum of a node; return once the client was sent the whole one."""
+        """Add the checksum of a node; return once the client was sent the complete one."""
         assert isinstance(message.records, int)
         self.records += message.records
         self.hash ^= int(message.hash, 16)

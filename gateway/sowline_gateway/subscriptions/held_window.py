@@ -1,4 +1,4 @@
-"""What the client of a page or of groups holds, and the difference from that to what the nodes show. Pure."""
+"""The window that a client of a page or of groups holds, and its difference from the nodes' windows. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from sowline_gateway.subscriptions.merged_window import MergedWindow
 from sowline_gateway.subscriptions.window_request import WindowRequest
 
 TOUCHED_MAX = 10_000
-"""Records and groups that a slow client lacks; if there are more, all that it holds is compared."""
+"""The maximum number of changed keys to note for a slow client; beyond it, its whole window is compared."""
 
 
 class Difference(NamedTuple):
-    """The messages that turn what a client holds into what is shown, as one step between two positions."""
+    """The messages that turn a client's window into the current one, as one step between two positions."""
 
     due: Due
     times: Mapping[bytes, int | None]
@@ -32,11 +32,11 @@ class Difference(NamedTuple):
 
 
 class HeldWindow:
-    """What a client holds that has asked for a page or groups; it lacks what was `touched` since."""
+    """The window that a client holds, and the keys that were touched since: the client lacks their changes."""
 
     def __init__(self, asked: WindowRequest) -> None:
         self.asked = asked
-        """The request with which the client was sent what it holds."""
+        """The request that the client's window belongs to."""
         self.shown: dict[bytes, ShownRecord] = {}
         self.positions: PositionsByLog = {}
         """The positions at which the client holds it."""
@@ -44,7 +44,7 @@ class HeldWindow:
         """The records and groups of the steps that the client lacks, with the time of the first; None means any."""
 
     def taken_over(self, asked: WindowRequest) -> "HeldWindow":
-        """Return what the client holds for a subscription that replaces this one."""
+        """Return the client's window for a subscription that replaces this one."""
         held = HeldWindow(self.asked)
         held.hold(self.shown, self.positions, is_guess=not self.asked.options.shows_like(asked.options))
         return held
@@ -52,10 +52,11 @@ class HeldWindow:
     def hold(
         self, shown: dict[bytes, ShownRecord], positions: PositionsByLog, *, is_guess: bool = False
     ) -> None:
-        """Note what the client holds at these positions. If it `is_guess`, the bodies may be others."""
+        """Note what the client holds at these positions. With `is_guess`, the bodies may differ."""
         if is_guess:
             shown = {key: of.as_guess() for key, of in shown.items()}
         self.shown, self._touched = shown, {}
+        # Copies: the caller keeps changing its own (test_positions_are_those_of_the_moment).
         self.positions = {log: dict(of) for log, of in positions.items()}
 
     def touch(self, sow_keys: Iterable[bytes], when: int | None) -> None:
@@ -63,6 +64,7 @@ class HeldWindow:
         if self._touched is None:
             return
         for key in sow_keys:
+            # The first change gives the time (test_the_first_change_of_several_gives_the_time).
             self._touched.setdefault(key, when)
         if len(self._touched) > TOUCHED_MAX:
             self._touched = None
@@ -72,9 +74,9 @@ class HeldWindow:
         self._touched = None
 
     def advance(self, window: MergedWindow, positions: PositionsByLog, *, is_step: bool) -> Difference:
-        """Return the difference to what is shown at these positions, and hold that.
+        """Return the difference to the window shown at these positions, and hold that window.
 
-        If it `is_step`, groups that were changed are sent, even if they are as they were.
+        With `is_step`, touched groups are sent even if they are unchanged.
         """
         touched, before, options = self._touched, self.positions, self.asked.options
         some = None if touched is None else window.shown_of(touched)
@@ -102,7 +104,7 @@ class HeldWindow:
         return Difference(due, touched or {}, before, self.positions)
 
     def replaced(self, window: MergedWindow, asked: WindowRequest) -> Due:
-        """Return the difference to what is shown to a client that now asks for something else."""
+        """Return the difference to the current window, for a client that now asks for something else."""
         options = asked.options
         # Another window knows only its own groups: one that it lacks was not deleted.
         is_other = asked.is_grouped and not asked.is_grouped_like(self.asked)
@@ -115,7 +117,7 @@ class HeldWindow:
         )
 
     def _left(self, window: MergedWindow, key: bytes, body: bytes) -> Delivery:
-        """Return the `oof` for what the client holds with this body, and is not shown."""
+        """Return the `oof` for a record or group that the client holds with this body and that is no longer shown."""
         found = window.left(key, body)
         if found is None:
             return no_longer_shown(body, None)
@@ -123,6 +125,6 @@ class HeldWindow:
         return as_held(found) if self.asked.topic.is_conflated else found
 
     def unexplained(self, window: MergedWindow) -> list[bytes]:
-        """Return what the client holds and is not shown, if no node has said why."""
+        """Return the keys that the client holds, but that are not shown, if no node has sent the reason."""
         shown = window.shown()
         return [key for key in self.shown if key not in shown and window.left(key, b"") is None]

@@ -20,7 +20,7 @@ GROUP_BYTES = 700
 """The memory of a group, without its state."""
 
 READ_TIMES = 4
-"""How many times as much memory as its text the state of a group needs once it was read."""
+"""The memory of a group's parsed state, as a multiple of its text."""
 
 
 class _AverageSize:
@@ -41,11 +41,11 @@ class _AverageSize:
 
 
 class MergedWindow(ABC):
-    """What the nodes show. `source` tells the parts of the nodes from each other."""
+    """The merged windows of the nodes. `source` identifies the part of one node."""
 
     @abstractmethod
     def measure(self) -> int:
-        """Return the estimated memory of what is kept, in bytes."""
+        """Return the estimated memory of the records and groups, in bytes."""
 
     @abstractmethod
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
@@ -53,19 +53,19 @@ class MergedWindow(ABC):
 
     @abstractmethod
     def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
-        """Drop what a node shows no longer; `gone` is its `oof`, if the client holds what it is about."""
+        """Drop a record or group that a node no longer shows; `gone` is its `oof`, if the client holds it."""
 
     @abstractmethod
     def shown(self) -> dict[bytes, ShownRecord]:
-        """Return what is shown to the client, by SOW key and in order."""
+        """Return the records or groups shown to the client, by SOW key and in order."""
 
     @abstractmethod
     def shown_of(self, sow_keys: Iterable[bytes]) -> dict[bytes, ShownRecord] | None:
-        """Return those of these records that are shown; None if others may be shown, or not, instead of them."""
+        """Return which of these are shown; None if their changes may have moved others in or out."""
 
     @abstractmethod
     def left(self, sow_key: bytes, body: bytes) -> Delivery | None:
-        """Return the `oof` for what the client holds with this body and is not shown; None if that is not known."""
+        """Return the `oof` for a key that the client holds with this body and that is not shown; None if unknown."""
 
     @abstractmethod
     def forget_gone(self) -> None:
@@ -80,7 +80,7 @@ class MergedPage(MergedWindow):
         self._page = page
         self._set: SortedSet[ShownRecord] = SortedSet()
         self._gone: dict[bytes, Delivery] = {}
-        """Why records are no longer shown by their nodes; a client that is behind may hold them."""
+        """The `oof` of records that their nodes no longer show; a slow client may still hold them."""
         self._size = _AverageSize()
 
     def measure(self) -> int:
@@ -90,11 +90,13 @@ class MergedPage(MergedWindow):
     def put(self, source: Hashable, sow_key: bytes, body: bytes, relayed: bytes) -> None:
         """Take a record that a node shows now."""
         self._size.note(body)
+        # It is shown again. If it later leaves without a reason, the earlier `oof` would be wrong.
         self._gone.pop(sow_key, None)
         self._set.put(_key_of(self._order, sow_key, body), ShownRecord.read(body, relayed))
 
     def remove(self, source: Hashable, sow_key: bytes, gone: Delivery | None) -> None:
-        """Drop a record that a node shows no longer."""
+        """Drop a record that a node no longer shows."""
+        # Only for records that the client holds, so `_gone` is no larger than its page.
         if gone is not None:
             self._gone[sow_key] = gone
         self._set.remove(sow_key)
@@ -109,6 +111,7 @@ class MergedPage(MergedWindow):
 
     def left(self, sow_key: bytes, body: bytes) -> Delivery | None:
         """Return the `oof` for a record that is not on the page."""
+        # The record is in a node's window, but beyond the page.
         if (shown := self._set.held(sow_key)) is not None:
             return Delivery(OOF, shown.body, MATCH, body, shown.known)
         return self._gone.get(sow_key)
@@ -199,4 +202,5 @@ class MergedGroupPage(MergedGroupWindow):
 
 
 def _key_of(order: Order, sow_key: bytes, body: bytes) -> SortKey:
+    # Without terms, the SOW key alone decides, and no body needs parsing.
     return order.key(orjson.loads(body) if order.terms else {}, sow_key)

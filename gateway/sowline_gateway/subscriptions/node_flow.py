@@ -1,6 +1,6 @@
-"""The subscriptions at nodes that one client's subscription to records has of its own, while they last.
+"""The subscriptions at nodes that feed only one client's subscription to records.
 
-All that is about these subscriptions ends with them: a checksum that the client waits for, too.
+Everything about these subscriptions ends with them, including a checksum that the client waits for.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class FlowEnd(Enum):
     JOINED = auto()
     """From now on the client is fed by a stream."""
     INTERRUPTED = auto()
-    """The client wants no messages for now, or does not read them, or has joined a stream meanwhile."""
+    """The client wants no messages for now, or does not read them, or has joined a stream."""
     LOST = auto()
     """A node is lost."""
 
@@ -64,7 +64,7 @@ class NodeFlow:
     """A subscription at each node of the topics. `begin` it once, then `follow` each part; it ends with its block."""
 
     def __init__(self, subscriber: RecordSubscriber, request: Subscribe, outlet: Outlet, fed: Fed) -> None:
-        """Prepare the subscriptions for this request, which continues that of the client."""
+        """Prepare the subscriptions for this request, which continues the client's request."""
         self.request = request
         self.has_group = request.has_snapshot and not request.bookmark_range.is_return
         """Whether it begins with a group."""
@@ -96,9 +96,10 @@ class NodeFlow:
             await self._query.close()
 
     async def begin(self, turn: QueryTurn | None, *, is_paused: bool) -> None:
-        """Begin at all nodes, paused or not; others may have the turn while it waits for nodes."""
+        """Begin at all nodes, paused or not; others may use the turn while it waits for nodes."""
         self.began_paused = is_paused
         subscriber, request, relays = self._subscriber, self.request, self._outlet.relays
+        # A bookmark may be older than positions that the connection was sent: nodes need not have reached those.
         seen = subscriber.seen if request.bookmark_range.begins_now else SeenPositions()
         self._query = query = subscriber.query(
             request,
@@ -124,7 +125,7 @@ class NodeFlow:
 
     @property
     def counts(self) -> Result | None:
-        """The counts of what it began with; None until all nodes have sent theirs."""
+        """The counts of its start; None until all nodes have sent theirs."""
         if self.has_group:
             return self.query.result
         parts = self.query.parts
@@ -144,7 +145,7 @@ class NodeFlow:
     # the messages
 
     def followed(self) -> list[Coroutine[Any, Any, Ending]]:
-        """Return what reads the messages of each node until its subscription ends, and what waits for `interrupt`."""
+        """Return coroutines: one per node reads its messages until they end, and one waits for `interrupt`."""
         return [*map(self._follow, self.query.parts), self._wait_interrupted()]
 
     def interrupt(self) -> None:
@@ -215,7 +216,7 @@ class NodeFlow:
         task.add_done_callback(self._sending.discard)
 
     async def _tell_if_possible(self, command: str) -> None:
-        # What is lost begins at another node as it should be.
+        # A lost part begins at another node in the right state.
         with suppress(NodeLost):
             await self.tell(command)
 
@@ -223,7 +224,7 @@ class NodeFlow:
 
     @asynccontextmanager
     async def checksum(self) -> AsyncIterator[NodeChecksums]:
-        """Lend the checksum of what the client should hold; messages of the nodes wait during the block.
+        """Lend the checksum of the records that the client should hold; messages of the nodes wait during the block.
 
         Raise `shard unavailable`, `not ready`, or the error of a node.
         """
@@ -237,6 +238,7 @@ class NodeFlow:
             raise _lost() from None
         finally:
             self._checksum = None
+            # Also after an error: the messages of the nodes wait for it.
             checksum.is_sent.set()
 
     def _checksum_of(self, received: NodeMessage) -> NodeChecksums | None:

@@ -1,4 +1,4 @@
-"""How the changes that nodes send reach a client: as they come, or conflated.
+"""How the changes that nodes send reach a client: as they arrive, or conflated.
 
 Conflated messages are made here, from whole changes. So an interval is one step for all partitions.
 """
@@ -42,7 +42,7 @@ class Outlet(Protocol):
         """The positions up to which the client was sent everything."""
 
     def begin(self, parts: Sequence[Part], positions: PositionsByLog) -> None:
-        """Take messages of these nodes from now on, from these positions on; drop what was not sent."""
+        """Take the messages of these nodes from these positions on; drop changes that were not sent."""
 
     async def take(self, part: Part, received: NodeMessage) -> None:
         """Take a change, or the bookmark of an idle node; wait while the client is slow."""
@@ -51,17 +51,14 @@ class Outlet(Protocol):
         """Note that a node has sent everything from before the subscription began."""
 
     async def complete(self, part: Part, received: NodeMessage) -> None:
-        """Wait until the client was sent what a node has sent; with an end, that is everything.
-
-        `received` is the node's acknowledgement.
-        """
+        """Wait until the client was sent everything that a node sent before `received`, its acknowledgement."""
 
     def flush(self) -> None:
-        """Send what conflation holds back."""
+        """Send the changes that conflation holds back."""
 
 
 class PassingOutlet:
-    """Passes messages on as they come: those of a partition are in order, and have its position as bookmark."""
+    """Passes messages on as they arrive: those of a partition are in order, and their bookmark is its position."""
 
     relays = False
 
@@ -98,13 +95,14 @@ class PassingOutlet:
             # A client may take its bookmark for that of all partitions, as from one query service.
             put_progress(self._outbox, self._sub_id, self.sent)
         else:
+            # The node writes the names before any text of a client, so the first match is the field.
             self._outbox.put_behind(received.raw.replace(_SIDS, self._sids, 1), (self._sub_id,))
 
     async def catch_up(self, part: Part) -> None:
         """Do nothing: no other node waits for this one."""
 
     async def complete(self, part: Part, received: NodeMessage) -> None:
-        """Note the positions; what was sent before is in the outbox."""
+        """Note the positions; everything sent before is in the outbox."""
         self.note(parse_bookmark(received.bookmark))
 
     def flush(self) -> None:
@@ -214,6 +212,7 @@ class ConflatingOutlet:
 
     def take_now(self, message: LiveMessage) -> None:
         """Add a change of a shared stream."""
+        # Made once for all members of the stream.
         if message.change is None:
             message.change = WholeChange(self._topics[message.received.topic], message.received)
         self._add(message.change)
@@ -243,6 +242,7 @@ class ConflatingOutlet:
     def _send_progress(self) -> None:
         """Send the bookmark of an idle subscription, when a node has sent its own."""
         sent = self.sent
+        # While changes are held back, the client is not at the node's bookmark yet.
         if sent == self._received.positions and not self._outbox.full:
             put_progress(self._outbox, self._sub_id, sent)
 
@@ -254,10 +254,10 @@ class ConflatingOutlet:
         self.note(parse_bookmark(received.bookmark))
 
     def flush(self) -> None:
-        """Send what is held back."""
+        """Send the changes that are held back."""
         for conflated in self._conflated.values():
             conflated.flush()
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
-        """Return what sends the outcome of each interval, until it is cancelled."""
+        """Return the coroutines that send the outcome of each interval, until they are cancelled."""
         return [conflated.run(lambda count: None) for conflated in self._conflated.values()]

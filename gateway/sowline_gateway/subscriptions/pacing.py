@@ -19,7 +19,7 @@ from sowline_gateway.subscriptions.outlets import ConflatingOutlet, Turn, WholeC
 
 
 class PacingOutlet:
-    """Sends changes one by one in the order of their time, across all nodes: up to an end, or at a rate."""
+    """Merges the changes of all nodes by time, and sends each in its turn."""
 
     relays = True
 
@@ -53,8 +53,10 @@ class PacingOutlet:
 
     def begin(self, parts: Sequence[Part], positions: PositionsByLog) -> None:
         """Merge the changes of these nodes from now on."""
+        # One change per node: a node whose next change is late in time must wait, and not fill the gateway.
         self._queues = {id(part): asyncio.Queue(1) for part in parts}
         self._heads = {}
+        # Without changes from before the start, no node has to be waited for.
         self._idle = set(self._queues) if self._begins_now else set()
         self._over = set()
         self._sent.note(positions)
@@ -62,7 +64,7 @@ class PacingOutlet:
             self._conflating.begin(parts, positions)
 
     async def take(self, part: Part, received: NodeMessage) -> None:
-        """Take a change, when the one before it was sent."""
+        """Take a change once the one before it was sent."""
         if received.command == "progress":
             await self._put(part, _Mark(received.bookmark, is_progress=True))
         else:
@@ -73,9 +75,10 @@ class PacingOutlet:
         await self._put(part, _Mark())
 
     async def complete(self, part: Part, received: NodeMessage) -> None:
-        """Note that a node has sent everything, and wait until the client was sent it, too."""
+        """Note that a node has sent everything, and wait until the client was sent everything, too."""
         mark = _Mark(received.bookmark, is_over=self._has_end)
         await self._put(part, mark)
+        # The client gets the acknowledgement after the changes that the node sent before it.
         await mark.is_reached.wait()
 
     async def _put(self, part: Part, item: "WholeChange | _Mark") -> None:
@@ -83,7 +86,7 @@ class PacingOutlet:
         self._news.set()
 
     def flush(self) -> None:
-        """Send what conflation holds back."""
+        """Send the changes that conflation holds back."""
         if self._conflating is not None:
             self._conflating.flush()
 
@@ -101,6 +104,7 @@ class PacingOutlet:
             self._news.clear()
             self._look()
             missing = self._queues.keys() - self._heads.keys() - self._over
+            # A node that still sends past changes may have an earlier one (test_a_replay_is_in_the_order_of_time).
             if self._heads and missing <= self._idle:
                 await self._send_next()
             elif len(self._over) == len(self._queues):
@@ -109,7 +113,7 @@ class PacingOutlet:
                 await self._news.wait()
 
     def _look(self) -> None:
-        """Take the next change of each node, if it is there."""
+        """Take the next change of each node that has sent one."""
         for node, queue in self._queues.items():
             while node not in self._heads and not queue.empty():
                 item = queue.get_nowait()
@@ -119,7 +123,7 @@ class PacingOutlet:
                 self._reach(node, item)
 
     def _reach(self, node: int, mark: "_Mark") -> None:
-        """Note that the client was sent everything of a node that stands before a mark."""
+        """Note that the client was sent all of a node's changes before a mark."""
         mark.is_reached.set()
         positions = parse_bookmark(mark.bookmark) if mark.bookmark else {}
         self._sent.note(positions)
@@ -149,7 +153,7 @@ class PacingOutlet:
 
 
 class _Mark:
-    """Stands between the changes of a node: all before it are part of a replay, or are before a bookmark."""
+    """A mark between a node's changes: those before it are part of a replay, or are before a bookmark."""
 
     def __init__(self, bookmark: str = "", *, is_over: bool = False, is_progress: bool = False) -> None:
         self.bookmark = bookmark

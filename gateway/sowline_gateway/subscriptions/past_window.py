@@ -7,7 +7,7 @@ from sowline_gateway.query.keyed_records import read_record
 
 
 def past_record(record: bytes) -> tuple[bytes, ShownRecord]:
-    """Return the SOW key, and what is known of a record or group in the answer to a query."""
+    """Return the SOW key of a record or group in the answer to a query, and what is known about it."""
     found = read_record(record)
     key, body = found.sow_key.encode(), bytes(found.data)
     when = ms_of(found.timestamp) if found.timestamp else 0

@@ -63,7 +63,7 @@ class RecordsOverNodes(LedSubscription, ABC):
         """The bookmark of its end, if it has one that is known."""
         known: Held | None = None
         self._held: ClientRecords | None = None
-        """What the client of the replaced subscription holds, if that is known."""
+        """The records that the client of the replaced subscription holds, if they are known."""
         if replaced is not None:
             known, self._held = replaced.hand_over()
         terms = LifeTerms.of(
@@ -136,7 +136,7 @@ class RecordsOverNodes(LedSubscription, ABC):
 
     @abstractmethod
     async def _turn_to_catch_up(self) -> QueryTurn | None:
-        """Wait until it may have subscriptions at nodes without a group; return the turn, if there are any."""
+        """Wait until it may have subscriptions at nodes without a group; return its turn, if it needs one."""
 
     @abstractmethod
     async def _follow(self, flow: NodeFlow) -> Ending:
@@ -194,7 +194,7 @@ class RecordsOverNodes(LedSubscription, ABC):
     # the interface of a session
 
     def hand_over(self) -> tuple[Held, ClientRecords | None]:
-        """Stop, and return what is known of what the client holds, and that."""
+        """Stop; return whether it is known what the client holds, and the records that it holds."""
         known, has_begun = self.machine.held, self.has_begun
         self.stop()
         if known is Held.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Replaces a subscription to records: what its client holds, and which of these records leave."""
+"""Replaces a subscription to records: the records that its client holds, and those that leave."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,8 +1,9 @@
 """A subscription to records without an end or a rate: a shared stream feeds it, or nodes feed it alone.
 
-One that begins now joins the shared stream of all that ask for the same. It has subscriptions of its own at the nodes
-while its client lacks changes that the stream has passed: it came back with a bookmark, was paused, or is slow. Then
-the gateway reads no faster than the client. Once the client has what the members have, it joins the stream.
+A subscription that begins now joins the shared stream of all equal requests. It has its own subscriptions at the
+nodes while its client lacks changes that the stream has passed: the client came back with a bookmark, was paused, or
+is slow. Then the gateway reads no faster than the client. Once the client has what the members have, the
+subscription joins the stream.
 """
 
 import asyncio
@@ -29,11 +30,11 @@ from sowline_gateway.subscriptions.stream_start import StreamStart
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 PATIENCE_SECONDS = 5.0
-"""How long a subscription keeps connections of its own to the nodes while its client reads nothing."""
+"""How long a subscription keeps its own connections to the nodes while its client reads nothing."""
 
 
 class SharedRecords(RecordsOverNodes):
-    """A subscription that is a member of a stream, or has subscriptions of its own at the nodes until it is one."""
+    """A subscription that is a member of a stream, or has its own subscriptions at the nodes until it joins."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class SharedRecords(RecordsOverNodes):
         self._membership = StreamMembership(subscriber, self._shared)
         self._slot = slot
         self._has_flow = Flag()
-        """Whether it has subscriptions of its own at the nodes."""
+        """Whether it has its own subscriptions at the nodes."""
         self._taking = 0
         """Messages that wait for the client now."""
         self._checking = asyncio.Lock()
@@ -82,7 +83,7 @@ class SharedRecords(RecordsOverNodes):
 
     @property
     def _joins_at_once(self) -> bool:
-        """Whether it can begin in a shared stream. One that comes back has to catch up first, by itself."""
+        """Whether it can begin in a shared stream. One that comes back has to catch up first, on its own."""
         request = self.request
         if not request.bookmark_range.begins_now:
             return False
@@ -93,7 +94,7 @@ class SharedRecords(RecordsOverNodes):
         return not request.demands_fresh or self.machine.begin.start is Start.HELD
 
     async def _returned(self) -> Subscribe:
-        """Wait until a member has to leave the stream, and until the client has room; return the request to go on."""
+        """Wait until a member has to leave the stream, and until the client has room; return the next request."""
         if self._membership.is_member:
             await self._membership.wait_left()
         self.tell(FellBehind())
@@ -102,7 +103,7 @@ class SharedRecords(RecordsOverNodes):
 
     async def _begin_in_stream(self) -> None:
         """Join the stream. Send the snapshot or the difference, if any, at the stream's positions or later ones."""
-        # First the stream, which may have to wait for nodes: others run meanwhile.
+        # First the stream, which may have to wait for nodes: others run in the meantime.
         await self._membership.hold_stream()
         async with self._snapshot_slot:
             if self.is_querying:
@@ -139,7 +140,7 @@ class SharedRecords(RecordsOverNodes):
                 membership.end()
         return FlowEnd.JOINED
 
-    # with subscriptions of its own
+    # with its own subscriptions
 
     async def _turn_to_catch_up(self) -> CatchUpSlot:
         await self._slot.take()
@@ -185,7 +186,7 @@ class SharedRecords(RecordsOverNodes):
 
     def _halt(self) -> None:
         super()._halt()
-        # What waits in the stream is read again by itself.
+        # Its own subscriptions read the messages that wait in the stream again.
         self._membership.leave()
         if self._flow is not None:
             self._flow.interrupt()

@@ -14,11 +14,11 @@ from sowline_gateway.subscriptions.outlets import ConflatingOutlet, PassingOutle
 from sowline_gateway.subscriptions.subscriber import RecordSubscriber
 
 JOIN_AGAIN_SECONDS = 1.0
-"""The time between two attempts to follow a stream, for a subscription that is served without it meanwhile."""
+"""The time between two attempts to follow a stream, for a subscription that is served without one."""
 
 
 class StreamMembership:
-    """A subscription's relation to the stream of all that ask for the same: a member, about to be one, or neither."""
+    """A subscription's relation to the stream of equal requests: a member, about to become one, or neither."""
 
     def __init__(self, subscriber: RecordSubscriber, outlet: PassingOutlet | ConflatingOutlet) -> None:
         self._subscriber = subscriber
@@ -28,11 +28,11 @@ class StreamMembership:
         self._stream: SharedStream | None = None
         self._member: Member | None = None
         self._next: Member | None = None
-        """What it is about to become: messages from `_goal` on wait there."""
+        """The member that it is about to become: messages from `_goal` on wait there."""
         self._goal: PositionsByLog = {}
         self._progress_timer = ProgressTimer()
         self.settled = Flag()
-        """Whether it has become a member, or can't become one of the stream that it waits for."""
+        """Whether it has become a member, or can't join the stream that it waits for."""
 
     @property
     def is_member(self) -> bool:
@@ -85,7 +85,7 @@ class StreamMembership:
             member.on_leaving = self._note_leaving
 
     def _note_leaving(self) -> None:
-        """Count the client's positions as they are now, not as the stream goes on."""
+        """Keep the client's positions as they are now, while the stream advances."""
         assert self._member is not None
         self._seen.unfollow(self._member.stream_positions)
 
@@ -95,14 +95,14 @@ class StreamMembership:
             try:
                 self._stream = await self._use()
             except SowlineError:
-                # Its own subscription goes on; a stream of the same nodes may begin later.
+                # Its own subscriptions continue; a stream of the same nodes may begin later.
                 await asyncio.sleep(JOIN_AGAIN_SECONDS)
 
     def join_if_level(self) -> bool:
         """Become a member if nothing is missing in between; return whether it is one.
 
         From the first attempt on, messages of the stream wait. So the client only needs what the members were sent
-        until then. Under load, it might never have all that they have at one instant.
+        until then. Under load, it might never have everything that they have at one instant.
         """
         stream = self._stream
         if stream is None or self.is_member:
@@ -110,6 +110,7 @@ class StreamMembership:
         if stream.is_over:
             self.settled.set()
             return False
+        # The last attempt may have held too many messages, and left its stream.
         if self._next is None or not self._next.is_in:
             self.give_up_joining()
             self._next = self._joined(stream)
@@ -125,7 +126,7 @@ class StreamMembership:
         return True
 
     def give_up_joining(self) -> None:
-        """Let no messages of the stream wait: the client does not get what comes before them."""
+        """Let no messages of the stream wait: the client will not get the ones before them."""
         if self._next is not None and self._stream is not None:
             self._next.leave()
             self._stream.drop(self._next)
@@ -134,7 +135,7 @@ class StreamMembership:
     # leaving
 
     async def wait_left(self) -> None:
-        """Wait until it has to leave, and leave; raise the error with which the stream has ended."""
+        """Wait until it has to leave, and leave; raise the error that ended the stream."""
         assert self._member is not None
         try:
             async with running(self._outlet.background()):
@@ -156,6 +157,7 @@ class StreamMembership:
             member.leave()
             stream.drop(member)
             if isinstance(self._outlet, PassingOutlet):
+                # A stream passes messages on without the outlet, which must learn where the client is.
                 self._outlet.note(member.begun)
         self.give_up_joining()
         self._member = self._stream = None

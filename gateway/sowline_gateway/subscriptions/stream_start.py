@@ -1,4 +1,4 @@
-"""How a subscription to records begins in a shared stream: with the snapshot, or the difference from what is held."""
+"""Begins a subscription to records in a shared stream: with a snapshot, or a difference from the client's records."""
 
 from functools import partial
 
@@ -39,11 +39,11 @@ class StreamStart:
         self._turn = turn
         self._stream = stream
         seen, request = subscriber.seen, subscriber.request
-        # What the stream has sent until now never comes again.
+        # The stream won't send its earlier messages again: the snapshot must have their changes.
         self._floor = newest(subscriber.floor(seen, request.at_least), stream.positions)
 
     async def send(self, held: ClientRecords | None) -> None:
-        """Send the difference from what the client holds, or the snapshot, if any, with the acknowledgements."""
+        """Send the difference from the client's records, or the snapshot if one is due, and acknowledge them."""
         machine = self._led.machine
         if machine.begin.start is Start.HELD:
             if held is not None and await self._send_difference(held):
@@ -66,13 +66,14 @@ class StreamStart:
             await query.close()
 
     async def _send_difference(self, held: ClientRecords) -> bool:
-        """Send which records leave the client's view, and a group of those that it lacks.
+        """Send which records the client should drop, and a group of those that it lacks.
 
         Return False if the nodes can't determine what the client holds; then nothing was sent.
         """
         subscriber = self._subscriber
         request = from_now(subscriber.request)
         if not request.has_snapshot:
+            # Without a snapshot, the client gets only the records that leave.
             request = msgspec.structs.replace(request, top_n=0, skip_n=None)
         query = subscriber.query(
             request,
@@ -85,6 +86,7 @@ class StreamStart:
             try:
                 await query.begin(self._turn)
             except SowlineError as error:
+                # A node no longer knows the positions that the client holds: the client gets a new group instead.
                 if error.reason not in GONE:
                     raise
                 return False
@@ -106,7 +108,7 @@ class StreamStart:
         self._led.note_sent(query.result)
 
     def _begin(self, positions: PositionsByLog) -> None:
-        """Note at which positions it begins in the stream, and acknowledge that."""
+        """Note the positions at which it begins in the stream, and acknowledge the start."""
         self._outlet.begin((), positions)
         self._subscriber.seen.note(positions)
         self._led.tell(ServiceSignal.BEGUN)

@@ -1,4 +1,4 @@
-"""A client of a gateway that subscribes to records: what it asks for, what it may see, and what it was shown."""
+"""A client of a gateway that subscribes to records: its request, its rights, and the positions it was shown."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sowline_gateway.query.sharded_query import ShardedQuery
 
 @dataclass(frozen=True, slots=True)
 class RecordSubscriber:
-    """What stays the same of a subscription to records, whatever feeds it."""
+    """The fixed part of a subscription to records, whatever feeds it."""
 
     context: GatewayContext
     outbox: Outbox
@@ -24,7 +24,7 @@ class RecordSubscriber:
     topics: Sequence[str]
     rights: Rights
     seen: SeenPositions
-    """What its connection was shown."""
+    """The positions that its connection was shown."""
 
     @property
     def sub_id(self) -> str:
@@ -37,7 +37,7 @@ class RecordSubscriber:
         return {name: self.context.nodes.topics[name] for name in self.topics}
 
     def floor(self, seen: SeenPositions, at_least: PositionsByLog = NONE) -> PositionsByLog:
-        """Return the positions that an answer must have reached after what was seen."""
+        """Return the positions that an answer must have reached, given those that were seen."""
         return seen.floor([topic.log for topic in self.definitions.values()], at_least)
 
     def query(
@@ -49,7 +49,7 @@ class RecordSubscriber:
         has_group: bool = True,
         compared: Sequence[str] = (),
     ) -> ShardedQuery:
-        """Return a query over its topics; the rest is as `ShardedQuery` has it."""
+        """Return a query over its topics; the other arguments are those of `ShardedQuery`."""
         context = self.context
         return ShardedQuery(
             context.nodes,

@@ -1,4 +1,4 @@
-"""The messages to the client of a page or of groups: the group, what a replacement changes, and each difference."""
+"""The messages to the client of a page or of groups: the group, changes by a replacement, and each difference."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ from sowline_gateway.subscriptions.window_request import WindowRequest
 
 
 class WindowOutlet:
-    """Sends what turns the window that a client holds into what the nodes show, and knows what it holds then."""
+    """Sends the messages that turn a client's window into the nodes' window, and tracks what the client holds."""
 
     def __init__(self, outbox: Outbox, asked: WindowRequest, seen: SeenPositions, held: HeldWindow) -> None:
         self.outbox = outbox
@@ -33,7 +33,7 @@ class WindowOutlet:
         self._seen = seen
 
     def put_first_group(self, opened: OpenedWindow, mark: Mark) -> Result:
-        """Send what is shown as a group; return its counts."""
+        """Send the current window as a group; return its counts."""
         shown = self._asked.first_shown(opened.merged.shown())
         return self._put_current(opened, shown, mark)
 
@@ -53,12 +53,13 @@ class WindowOutlet:
         return self._put_current(opened, {key: of for key, of in shown.items() if key in lacked}, mark)
 
     def _put_current(self, opened: OpenedWindow, shown: Mapping[bytes, ShownRecord], mark: Mark) -> Result:
-        """Send a group of what is shown; the client then holds all that is."""
+        """Send these records as a group; afterwards the client holds everything that is shown."""
         counted = opened.query.result
         result = Result(
             counted.topic_matches, counted.matches, lag_seconds=counted.lag_seconds, warnings=counted.warnings
         )
         self._put_group(shown, format_bookmark(opened.positions), result, mark)
+        # From here on, differences are from this request, no longer from the replaced one.
         self.held.asked = self._asked
         self.held.hold(opened.merged.shown(), opened.positions)
         opened.merged.forget_gone()
@@ -66,7 +67,7 @@ class WindowOutlet:
         return result
 
     def put_past_group(self, past: ShardedQuery) -> Result:
-        """Send what the client holds at a time as a group; return its counts."""
+        """Send the window that the client holds at a time as a group; return its counts."""
         counted = past.result
         result = Result(counted.topic_matches, counted.matches, warnings=counted.warnings)
         self._put_group(self._asked.first_shown(self.held.shown), past.bookmark, result, None)
@@ -80,9 +81,9 @@ class WindowOutlet:
         put_group(self.outbox, self._asked.request, bookmark, records, result, mark)
 
     def put_difference(self, opened: OpenedWindow, when: int | None, *, is_step: bool) -> None:
-        """Send the messages that turn what the client holds into what the nodes show, as one step.
+        """Send the messages that turn the client's window into the nodes' window, as one step.
 
-        A client that was paused or slow gets the difference only: nothing of a group that is as it was.
+        A client that was paused or slow gets only the difference, without groups that are unchanged.
         """
         difference = self.held.advance(opened.merged, opened.positions, is_step=is_step)
         self._seen.note(opened.positions)
@@ -103,7 +104,7 @@ class WindowOutlet:
         put_progress(self.outbox, self.sub_id, self.held.positions)
 
     def put_checksum(self, request: Heartbeat) -> None:
-        """Send the checksum of what the client holds."""
+        """Send the checksum of the window that the client holds."""
         shown = self._asked.first_shown(self.held.shown)
         bookmark = format_bookmark(self.held.positions)
         put_window_checksum(self.outbox, request, bookmark, len(shown), hash_of(shown))

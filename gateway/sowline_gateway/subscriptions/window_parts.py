@@ -35,22 +35,22 @@ from sowline_gateway.subscriptions.window_request import WindowRequest
 
 @dataclass(frozen=True, slots=True)
 class WindowSubscriber:
-    """A client that asks for a page or groups: what it asks for, what it may see, and what it was shown."""
+    """A client that asks for a page or groups: its request, its rights, and the positions it was shown."""
 
     context: GatewayContext
     asked: WindowRequest
     rights: Rights
     seen: SeenPositions
-    """What its connection was shown."""
+    """The positions that its connection was shown."""
     slot: QuerySlot
     holder: WindowHolder
 
 
 class Shows(Protocol):
-    """The subscription of a client to what the nodes show."""
+    """The subscription of a client to the merged windows."""
 
     def note_step(self, when: int | None) -> None:
-        """Note that a node has changed something, at a time if that is wanted."""
+        """Note that a node has sent a step, and its time if the client wants that."""
 
     def note_idle(self) -> None:
         """Note that an idle node has sent its bookmark."""
@@ -58,7 +58,7 @@ class Shows(Protocol):
 
 @dataclass(slots=True)
 class OpenedWindow:
-    """What all nodes show, merged, at the positions that they have sent."""
+    """The merged windows of all nodes, at the positions that they have sent."""
 
     query: ShardedQuery
     merged: MergedWindow
@@ -78,7 +78,7 @@ class WindowParts:
 
     @property
     def opened(self) -> OpenedWindow:
-        """What the nodes show."""
+        """The merged windows."""
         assert self._opened is not None, "it was opened"
         return self._opened
 
@@ -87,7 +87,7 @@ class WindowParts:
         self._bytes.enter(self._subscriber.holder)
 
     async def close(self) -> None:
-        """Count the memory no more, and end the windows of the nodes."""
+        """Stop counting the memory, and end the windows of the nodes."""
         self._bytes.leave(self._subscriber.holder)
         if self._opened is not None:
             await self._opened.query.close()
@@ -106,7 +106,7 @@ class WindowParts:
         return query
 
     async def hold_past(self, past: ShardedQuery, held: HeldWindow) -> None:
-        """Note that the client holds what is found at its bookmark or time; raise `views too large`."""
+        """Note that the client holds the window of its bookmark or time; raise `views too large`."""
         shown: dict[bytes, ShownRecord] = {}
         nbytes = 0
         async for portion in past.records():
@@ -118,7 +118,7 @@ class WindowParts:
         held.hold(shown, past.positions, is_guess=self._asked.tells_latest)
 
     async def open(self, held: HeldWindow, at_least: PositionsByLog = NONE) -> None:
-        """Begin at all nodes, read what they show, and find out why records that the client holds are not shown.
+        """Begin at all nodes, read their windows, and find out why records that the client holds are not shown.
 
         Raise `shard unavailable`, or why the request is refused.
         """
@@ -127,15 +127,16 @@ class WindowParts:
             self._slot.free()
             await asyncio.sleep(AGAIN_SECONDS)
             if has_turn:
-                # What gave up waiting for nodes has freed it (test_what_begins_again_takes_its_turn_again).
+                # A start that gave up waiting for nodes has freed it (test_what_begins_again_takes_its_turn_again).
                 await self._slot.take()
         before, self._opened = self._opened, opened
         if before is not None:
             await before.query.close()
+        # Other nodes may answer now, at other positions: everything is compared.
         held.touch_all()
 
     async def _try_to_open(self, held: HeldWindow, at_least: PositionsByLog) -> OpenedWindow | None:
-        """Return what the nodes show; None if one is lost meanwhile."""
+        """Return the merged windows; None if a node is lost before they are complete."""
         query = self._begun(self._floor(held, at_least))
         try:
             opened = await self._read(query, held)
@@ -166,7 +167,7 @@ class WindowParts:
         return ShardedQuery(context.nodes, request, topics, rights, context.limits, floor, instead)
 
     async def _read(self, query: ShardedQuery, held: HeldWindow) -> OpenedWindow:
-        """Begin at all nodes, and read what they show; raise `NodeLost`, `shard unavailable` or other errors."""
+        """Begin at all nodes, and read their windows; raise `NodeLost`, `shard unavailable` or other errors."""
         await query.begin(self._slot)
         merged = self._asked.merged(self._context.limits.groups_max)
         async for part, batch in query.batches():
@@ -182,7 +183,7 @@ class WindowParts:
         self._bytes.note(merged.measure() + len(held.shown) * HELD_BYTES)
 
     async def _look_up_left(self, opened: OpenedWindow, held: HeldWindow) -> None:
-        """Find out why records that the client holds are not shown, where no node has sent that."""
+        """Find out why records that the client holds are not shown, if no node has sent the reason."""
         unknown = held.unexplained(opened.merged) if self._asked.options.oof else []
         if not unknown:
             return
@@ -207,7 +208,7 @@ class WindowParts:
     # the changes
 
     def followed(self, client: Shows, held: HeldWindow) -> Iterable[Coroutine[Any, Any, None]]:
-        """Return what follows each node: it ends when its node is lost, or begins again."""
+        """Return a coroutine for each node: it ends when the node is lost, or begins again."""
         opened = self.opened
         return [self._follow(opened, part, client, held) for part in opened.query.parts]
 
@@ -240,6 +241,7 @@ class WindowParts:
                 known = ShownRecord.read(b"", bytes(received.relayed)).known
                 body = bytes(received.data)
                 gone = Delivery(OOF, body, received.reason, body, known)
+                # The reason matters only for records that the client holds. Others would take memory.
                 window.remove(part.share, key, gone if key in held.shown else None)
             else:
                 window.put(part.share, key, bytes(received.data), bytes(received.relayed))

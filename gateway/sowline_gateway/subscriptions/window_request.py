@@ -1,4 +1,4 @@
-"""What a client asks for that subscribes to a page or to groups, and what follows from that. Pure."""
+"""A client's request for a page or for groups, and what follows from it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,13 +41,14 @@ class WindowRequest:
 
     @classmethod
     def of(cls, request: Subscribe, topic: TopicDefinition) -> Self:
-        """Return what a client asks for; raise `not supported`, `invalid options` or `invalid top_n`."""
+        """Return the request of a client; raise `not supported`, `invalid options` or `invalid top_n`."""
         check_endless(request)
         check_pace(request)
         options = request.options
         form = Form.live(options, topic, delta=request.is_delta)
         keys = keys_shown(topic, options)
         if options.conflation is not None:
+            # For its checks only: a conflation key must not merge different records.
             pending_of(options, form, identifying_fields(topic, options), of_each=True)
         return cls(request, topic, _page_of(request), form, keys)
 
@@ -72,12 +73,12 @@ class WindowRequest:
 
     @property
     def is_held_whole(self) -> bool:
-        """Whether its client holds all that was sent: of groups with a limit, only the first ones begin."""
+        """Whether the client holds everything shown: if groups have a limit, it gets only the first ones at first."""
         return self.page is not None or self.request.top_n is None
 
     @property
     def tells_latest(self) -> bool:
-        """Whether a group may depend on the latest record: which one that was is not known after undoing changes."""
+        """Whether a group may depend on the latest record: after changes are undone, that record is unknown."""
         return self.is_grouped and self._groups(1).tells_latest
 
     def is_grouped_like(self, other: "WindowRequest") -> bool:
@@ -90,14 +91,14 @@ class WindowRequest:
         )
 
     def first_shown(self, shown: Mapping[bytes, ShownRecord]) -> Mapping[bytes, ShownRecord]:
-        """Return what the first group has: of groups with a limit, only the first ones."""
+        """Return the content of the first message group: with a limit, only the first groups."""
         if self.page is not None:
             return shown
         skip, top = self.request.skip_n or 0, self.request.top_n
         return in_order(shown, self.request.order, skip, None if top is None else skip + top)
 
     def merged(self, groups_max: int) -> MergedWindow:
-        """Return what the windows of nodes are merged to."""
+        """Return the empty window that the nodes' windows are merged into."""
         if not self.is_grouped:
             assert self.page is not None, "a window without groups is a page"
             return MergedPage(self.request.order, self.page)
@@ -124,6 +125,7 @@ class WindowRequest:
             options=options_of_window(self.options),
             top_n=None,
             skip_n=None,
+            # `WindowParts` passes it as the floor of the query.
             at_least={},
             order=Order() if self.is_grouped else self.request.order,
         )
@@ -144,6 +146,7 @@ def _page_of(request: Subscribe) -> Page | None:
     if request.skip_n is None or request.top_n is None:
         return None
     end = request.skip_n + request.top_n
+    # A page of groups has no such limit: nodes send all their groups in any case.
     if not request.options.projection and end > PAGE_RECORDS_MAX:
         raise SowlineError(
             "invalid top_n",

@@ -52,7 +52,7 @@ class WindowOverNodes(LedSubscription):
         self._asked = asked
         self._parts = WindowParts(subscriber)
         self._behind = Flag()
-        """Set while the client lacks steps that it is to be sent."""
+        """Set while the client lacks steps that must still be sent."""
         held, known = HeldWindow(asked), None
         if replaced is not None:
             check_window_replaced(replaced._asked.topic.name, asked.topic.name)
@@ -67,7 +67,7 @@ class WindowOverNodes(LedSubscription):
         super().__init__(request, ClientGate(outbox), terms)
 
     def _held_for(self, other: "WindowOverNodes") -> Held:
-        """Return what is known of what the client holds, for a subscription that replaces this one."""
+        """Return what is known about the client's window, for a subscription that replaces this one."""
         # Records and groups have different SOW keys: compared with each other, everything would leave.
         is_alike = self._outlet.held.asked.is_grouped == other._asked.is_grouped
         return self.machine.held if is_alike else Held.UNKNOWN
@@ -95,7 +95,7 @@ class WindowOverNodes(LedSubscription):
         """
         self.tell(ServiceSignal.PROVE)
         await self._gate.wait_opened()
-        # In one instant: what was held back goes out, because the client compares at the bookmark of the checksum.
+        # At one instant: held-back changes go out first, because the client compares at the checksum's bookmark.
         self._send_difference()
         self._outlet.put_checksum(request)
 
@@ -137,7 +137,7 @@ class WindowOverNodes(LedSubscription):
             is_difference = due.opening is Opening.REPLACE
             put = self._outlet.put_replacement if is_difference else self._outlet.put_first_group
             result = put(opened, due.opening.mark)
-            # Before it is noted as sent: nothing from before the group is to come, also if the client asked for that
+            # Before it is noted as sent: nothing from before the group may follow, even if the client asked for that
             # (test_a_view_whose_start_is_gone_begins_with_a_group).
             self.tell(CaughtUp())
             self.note_sent(result)
@@ -154,7 +154,7 @@ class WindowOverNodes(LedSubscription):
         return None
 
     def _is_known(self, past: ShardedQuery) -> bool:
-        """Return whether it is known what the client holds; if not, begin afresh, or raise `bookmark_expired`.
+        """Return whether it is known what the client holds; if not, start again, or raise `bookmark_expired`.
 
         The order of a page of groups may depend on the latest record of each. Nodes do not know which one that was
         before changes that they undo, so such a page might be another one than the client was shown
@@ -173,7 +173,7 @@ class WindowOverNodes(LedSubscription):
         return False
 
     async def _come_back(self, past: ShardedQuery) -> None:
-        """Let the difference from what the client holds be sent; before it, the group of a time."""
+        """Start sending the difference from the client's window; before it, send the group of a time."""
         if isinstance(self.tell(ServiceSignal.BEGUN), SendOpening):
             async with self._outbox.group():
                 result = self._outlet.put_past_group(past)
@@ -234,7 +234,7 @@ class WindowOverNodes(LedSubscription):
             self._send_difference()
 
     def _send_difference(self, when: int | None = None) -> None:
-        """Send the messages that turn what the client holds into what the nodes show, as one step."""
+        """Send the messages that turn the client's window into the nodes' window, as one step."""
         if not self._gate.is_open:
             return
         is_step = self.request.options.conflation is not None or self._is_live
@@ -242,7 +242,7 @@ class WindowOverNodes(LedSubscription):
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Note that the client holds what is shown now."""
+        """Note that the client holds the current window."""
         self._behind.clear()
         if not self._is_live:
             self.tell(CaughtUp())

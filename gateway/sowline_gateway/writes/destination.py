@@ -54,11 +54,12 @@ class NodesDestination:
         return era
 
     async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
-        """Return the bodies of the records that a check names, those that there are."""
+        """Return the bodies of the records that a check names, as far as they exist."""
         if check.key_text is None:
             found = await records_of(self._nodes, topic, check.sow_keys, self._limits, {})
             return list(found.values())
         path = f"/v1/topics/{quote(topic)}/records/{quote(check.key_text, safe='')}"
+        # With all rights: a record that the writer may not see must be checked, too.
         answer = await read_from_holder(self._nodes, self._http, topic, check.key_text, path, "", EVERYTHING)
         if answer.is_refusal:
             if answer.error.reason == "no record":
@@ -97,7 +98,7 @@ class NodesDestination:
         return NodesWatch(used)
 
     async def _begin_watch(self, name: str, needed: Collection[int]) -> TopicWatch:
-        """Return a new watch of a topic, or one that another request has begun meanwhile and that will do."""
+        """Return a new watch of a topic, or a usable one that another request has begun since then."""
         async with self._beginning.setdefault(name, asyncio.Lock()):
             if (usable := self._usable(name, needed)) is not None:
                 return usable
@@ -105,6 +106,7 @@ class NodesDestination:
             watch = TopicWatch(self._nodes, self.topics[name], f"outcomes-{next(self._numbers)}")
             await watch.begin(needed)
             self._watches[name] = watch
+            # The last user may leave earlier. After that, nothing else would end the watch.
             asyncio.get_running_loop().call_later(KEPT_SECONDS, watch.end_if_unused)
             if before is not None:
                 before.end_if_unused()
@@ -117,7 +119,7 @@ def _needed(writes: Sequence[CheckedCommand]) -> Mapping[str, Collection[int]]:
     for write in writes:
         some = needed.setdefault(write.topic.name, set())
         if write.key is None:
-            # It may go on to any partition.
+            # Its owner may forward it to any partition.
             some.update(range(write.topic.partitions))
         else:
             some.add(write.partition)

@@ -23,10 +23,10 @@ from sowline_gateway.nodes.node_set import RETRY_REASONS, NodeSet
 from sowline_gateway.nodes.routing import UNAVAILABLE, Announcement, TopicPartition, unavailable
 
 KEPT_SECONDS = 1.0
-"""How long a watch takes new commands: a node keeps the reports of all commands since its beginning."""
+"""How long a watch takes new commands: a node keeps the reports of all commands since the watch began."""
 
 ASK_SECONDS_MAX = 2.0
-"""A node that does not answer for so long is left out: others may watch the same partitions."""
+"""A node that does not answer within this time is left out: others may watch the same partitions."""
 
 _read_reports = msgspec.json.Decoder(OutcomeReports).decode
 
@@ -58,6 +58,7 @@ class TopicWatch:
 
     def covers(self, partitions: Collection[int]) -> bool:
         """Whether a node that is not lost watches each of these partitions."""
+        # A node keeps its reports for one connection. A new connection would not have them.
         held = frozenset().union(*(one.partitions for one in self._watchers if not one.channel.is_lost))
         return held.issuperset(partitions)
 
@@ -65,6 +66,7 @@ class TopicWatch:
         """Ask all nodes of the topic to watch; raise `shard unavailable` if none watches a partition `needed`."""
 
         async def attempt(avoid: Collection[str]) -> None:
+            # A later attempt asks only the other nodes: those that watch already keep reports.
             name, watching = self.topic.name, {one.channel.url for one in self._watchers}
             nodes = [node for node in self._nodes.announcements.nodes if node.url not in watching]
             asking = [self._ask(node) for node in nodes if node.share([name])]
@@ -95,7 +97,7 @@ class TopicWatch:
         except NodeLost:
             self._nodes.lost(node.url)
         except (TimeoutError, asyncio.CancelledError) as error:
-            # It may watch all the same: without this, it would keep reports for ever.
+            # It may be watching anyway: without this, it would keep reports forever.
             if channel is not None:
                 self._end_at(channel)
             if isinstance(error, asyncio.CancelledError):
@@ -112,7 +114,7 @@ class TopicWatch:
         self._uses += 1
 
     def leave(self) -> None:
-        """Count one user less; the last one of an old watch ends it."""
+        """Count one user fewer; the last one of an old watch ends it."""
         self._uses -= 1
         self.end_if_unused()
 
@@ -122,7 +124,7 @@ class TopicWatch:
             self.end()
 
     def end(self) -> None:
-        """Let the nodes stop to keep reports."""
+        """Let the nodes stop keeping reports."""
         self._is_ended = True
         for one in self._watchers:
             self._end_at(one.channel)
@@ -165,7 +167,7 @@ class TopicWatch:
                 raise SowlineError(
                     UNAVAILABLE,
                     f"the command is on the log, but the query service that reports outcomes of partition {number} of"
-                    f" {self.topic.name} was lost. Nothing is lost: the command is applied as any other",
+                    f" {self.topic.name} was lost. The command is not: it is applied like any other",
                 )
             by_watcher.setdefault(able[0], []).append(number)
         return [(self._watchers[at], numbers) for at, numbers in by_watcher.items()]

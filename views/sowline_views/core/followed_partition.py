@@ -18,7 +18,7 @@ _CHANGE: Final = Struct(">4q?")
 
 
 def _encoded(change: Change) -> bytes:
-    """Return what a load needs of a change as bytes."""
+    """Return the fields of a change that a load needs, as bytes."""
     fields = _CHANGE.pack(change.time, *change.position, change.body is not None)
     return fields + (change.body or b"")
 
@@ -27,6 +27,7 @@ def _decoded(key: bytes, data: bytes) -> Change:
     time, era, offset, nth, has_body = _CHANGE.unpack_from(data)
     position = position_of((era, offset, nth))
     body = data[_CHANGE.size :] if has_body else None
+    # A load reads only the key, the body, the position and the time.
     return Change(sow_key=key, body=body, previous=None, position=position, after=position, op="", time=time)
 
 
@@ -63,10 +64,12 @@ class FollowedPartition:
 
     def take_loaded(self) -> Iterator[Change]:
         """Yield the newest change of each live record once, after the load."""
+        # Afterwards the caller has the records. Kept here as well, they would take the memory twice.
         yield from self._load.live()
         self._newest.close()
 
     def close(self) -> None:
-        """Remove what it holds. Call nothing else after that."""
+        """Remove its records. Call nothing else afterwards."""
+        # After a load, `take_loaded` has closed it, and a map is closed only once.
         if self.reader.is_loading:
             self._newest.close()

@@ -35,6 +35,7 @@ def text_key(paths: Sequence[Path]) -> JoinKeyOf:
         try:
             return key_text(values, names).encode()
         except SowlineError:
+            # The field may be absent or an object. That is no error: the record has no match.
             return NO_MATCH
 
     return key_of
@@ -59,6 +60,7 @@ def _grouped_key(join: Join, topic: TopicDefinition) -> JoinKeyOf:
     readers = [ours[str(path)] for path in topic.view.grouping_paths]
 
     def key_of(document: Document) -> bytes:
+        # An absent field is a null, and null has a group, so this never returns `NO_MATCH`.
         values = [grouped_value(read(document)) for read in readers]
         return group_key(orjson.dumps(values)).encode()
 

@@ -20,13 +20,13 @@ from sowline_views.core.join_keys import NO_MATCH, JoinKeyOf, source_key, text_k
 from sowline_views.core.spilling import BYTES, SpillIndex, SpillMap, SpillSpace
 
 RowKeys = tuple[bytes, *tuple[bytes | None, ...]]
-"""The SOW key of a record of the source, and those of its matches in joins that multiply; None for no match."""
+"""The SOW key of a record of the source, and the keys of its matches in joins that multiply; None for no match."""
 
 Row = tuple[RowKeys, Document]
 
 
 class JoinedEvent(NamedTuple):
-    """An event of a joined topic: the position in its log, and the change if it is one."""
+    """An event of a joined topic: the position in its log, and the change; None for a progress event."""
 
     log: str
     partition: int
@@ -52,16 +52,16 @@ class JoinedTable(ABC):
             self._bodies[change.sow_key] = change.body
 
     def body(self, sow_key: bytes) -> bytes | None:
-        """Return the body of the record with a SOW key; None if there is none."""
+        """Return the body of the record with a SOW key; None if no record has it."""
         return self._bodies.get(sow_key)
 
     def key_of(self, document: Document) -> bytes:
-        """Return the join key of a record of the source; `NO_MATCH` if it can have none."""
+        """Return the join key of a record of the source; `NO_MATCH` if it has none."""
         return self._key_of(document)
 
     @abstractmethod
     def concerned(self, change: Change) -> set[bytes]:
-        """Return the join keys of records that a change of the topic, which is not taken yet, concerns."""
+        """Return the join keys of the records that a change of the topic affects; the change is not taken yet."""
 
     @abstractmethod
     def matches(self, key: bytes) -> Collection[bytes]:
@@ -75,6 +75,7 @@ class JoinedTable(ABC):
         """Yield a row with each match; without one, the row itself in a left join, and nothing in an inner join."""
         if not found:
             if self.join.kind == "left":
+                # A field of the record with the join's name would look like a match.
                 document.pop(self.join.name, None)
                 yield self.keys_with(keys, None), document
             return
@@ -85,14 +86,14 @@ class JoinedTable(ABC):
 
 
 class KeyedTable(JoinedTable):
-    """That of a join on the key of the topic: at most one record matches, and its SOW key is the join key."""
+    """The table of a join on the topic's key: at most one record matches, and its SOW key is the join key."""
 
     def concerned(self, change: Change) -> set[bytes]:
         """Return the SOW key."""
         return {change.sow_key}
 
     def matches(self, key: bytes) -> Collection[bytes]:
-        """Return the record with this SOW key, if there is one."""
+        """Return the record with this SOW key, if it exists."""
         return () if self.body(key) is None else (key,)
 
     def keys_with(self, keys: RowKeys, match: bytes | None) -> RowKeys:
@@ -101,7 +102,7 @@ class KeyedTable(JoinedTable):
 
 
 class MultipliedTable(JoinedTable):
-    """That of a join that multiplies: its records have join keys of their own, and any number may match."""
+    """The table of a join that multiplies: its records have their own join keys, and any number may match."""
 
     def __init__(self, join: Join, topic: TopicDefinition, key_of: JoinKeyOf, space: SpillSpace) -> None:
         super().__init__(join, topic, key_of, space)
@@ -112,6 +113,7 @@ class MultipliedTable(JoinedTable):
     def put(self, change: Change) -> None:
         """Take a change of the topic."""
         sow_key = change.sow_key
+        # The index comes first: `super().put` replaces the body that the earlier key is read from.
         before, now = self._own_key(self.body(sow_key)), self._own_key(change.body)
         if before not in (NO_MATCH, now):
             self._by_key.add(before, sow_key, -1)
@@ -131,13 +133,15 @@ class MultipliedTable(JoinedTable):
         return self._by_key.members(key)
 
     def keys_with(self, keys: RowKeys, match: bytes | None) -> RowKeys:
-        """Return the keys behind which that of the match is: each match makes a row."""
+        """Return the keys with the match's key added: each match makes a row."""
         return (*keys, match)
 
     def only(self, key: bytes, sow_key: bytes) -> list[bytes] | None:
-        """Return one record if it has this join key; None if only others have it, which do not count here."""
+        """Return one record if it has this join key, `[]` if no record has it, and None if only other records do."""
         if self._by_key.has(key, sow_key):
             return [sow_key]
+        # In a left join, `[]` makes the row without a match. That row is only due if no other record matches
+        # (test_joins_equal_a_recomputation).
         return None if self._by_key.has_any(key) else []
 
 
@@ -150,7 +154,7 @@ def joined_table(join: Join, topic: TopicDefinition, space: SpillSpace | None = 
 
 
 class JoinedTables:
-    """The tables of a view's joins, and up to which position of each joined topic they were filled."""
+    """The tables of a view's joins, and the position up to which each joined topic was read."""
 
     def __init__(self, tables: Sequence[JoinedTable]) -> None:
         """`tables` are in one space."""
@@ -178,10 +182,11 @@ class JoinedTables:
                 self.all[number].put(event.change)
 
     def before(self, event: JoinedEvent) -> Change | None:
-        """Return a change that takes back that of an event, which is not taken yet."""
+        """Return a change that undoes the change of an event, which is not taken yet."""
         numbers, change = self.of(event.log), event.change
         if change is None or not numbers:
             return None
+        # The tables of a topic hold the same bodies, so the first one is enough.
         return structs.replace(change, body=self.all[numbers[0]].body(change.sow_key))
 
     def take_back(self, event: JoinedEvent, before: Change) -> None:

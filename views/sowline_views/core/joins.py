@@ -23,10 +23,10 @@ from sowline_views.core.spilling import SpillCodec, SpillIndex, SpillMap
 from sowline_views.core.states import Order, StateChange, States, group_key
 
 ROWS_MAX: Final = 10_000
-"""Rows that a record of the source makes in a view with joins that multiply."""
+"""The maximum number of rows of one record of the source in a view with joins that multiply."""
 
 JoinedRows = dict[bytes, Document]
-"""By their SOW keys in the view, what a record of the source makes with the records that belong to it."""
+"""By SOW key in the view, the rows that a record of the source makes with its matches."""
 
 JoinKeys = list[tuple[int, bytes]]
 """The join keys that the rows of a record of the source look for, each with the number of its join."""
@@ -40,7 +40,7 @@ class MadeRows(NamedTuple):
 
 
 TakenOut = list[tuple[bytes, MadeRows]]
-"""Records that are to be joined again, each with its rows before."""
+"""Records that must be joined again, each with its earlier rows."""
 
 
 class _Held(NamedTuple):
@@ -57,7 +57,7 @@ class _Held(NamedTuple):
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> "_Held":
-        """Return what `encode` has encoded."""
+        """Return the record that `encode` has encoded."""
         time, partition, era, offset, nth, rows = _HELD.unpack_from(data)
         return cls(data[_HELD.size :], (time, partition, position_of((era, offset, nth))), rows)
 
@@ -85,9 +85,9 @@ class _Only(NamedTuple):
 
 
 class JoinedStates:
-    """The states of a view with joins in one source partition: its records, joined, in a view's states.
+    """The states of a view with joins in one source partition: joins the records, and keeps the states of the rows.
 
-    It keeps the body of each record, and for each join which records have which join key.
+    It keeps the body of each record and, for each join, the records of each join key.
     """
 
     def __init__(self, tables: JoinedTables, states: States) -> None:
@@ -129,6 +129,7 @@ class JoinedStates:
         record, held = change.sow_key, self._held.get(change.sow_key)
         before = self._native_row(native, None if held is None else held.body)
         now = self._native_row(native, change.body)
+        # Nothing is stored before this call: if only Python can read a record, it starts from the same state.
         made = None if before is None or now is None else native.change_rows(before.row, now.row)
         if before is None or now is None or made is None:
             return None
@@ -151,6 +152,7 @@ class JoinedStates:
         joined: list[bytes | None] = []
         for number, (table, key) in enumerate(zip(self._tables.all, keys, strict=True)):
             noted.append((number, key))
+            # The key is noted even without a match: by it, this record is found when its match arrives.
             match = table.body(key)
             if match is None and table.join.kind == "inner":
                 return _NativeRow(None, noted)
@@ -192,12 +194,13 @@ class JoinedStates:
         return [(record, self._rows(record, self._of(record).body, only)) for record in records]
 
     def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> Iterable[StateChange]:
-        """Replace the rows that were taken out by those of now; return the last state of each group."""
+        """Replace the rows that were taken out with the current ones; return the last state of each group."""
         only = self._only(event)
         last: dict[str, StateChange] = {}
         for record, before in taken_out:
             held = self._of(record)
             now = self._rows(record, held.body, only)
+            # With an `only`, these are just the rows with one joined record. The other rows stay.
             if len(now.rows) != len(before.rows):
                 self._hold(record, held._replace(rows=held.rows - len(before.rows) + len(now.rows)))
             self._note(record, before.keys, now.keys)
@@ -205,8 +208,9 @@ class JoinedStates:
         return last.values()
 
     def _only(self, event: JoinedEvent) -> _Only | None:
-        """Return the rows that a change of a joined record can concern; None if that may be any of its records'."""
+        """Return which rows a change of a joined record can affect; None if it can affect any row."""
         numbers = self._tables.of(event.log)
+        # In a topic that is joined twice, a change may affect rows of either join (test_joins_equal_a_recomputation).
         if event.change is None or len(numbers) > 1:
             return None
         if not isinstance(self._tables.all[numbers[0]], MultipliedTable):
@@ -218,6 +222,7 @@ class JoinedStates:
     ) -> None:
         for row in {**before, **now}:
             for one in self._states.replace(row, before.get(row), now.get(row), order):
+                # Several rows of a record may be in one group: a state between them would show half a change.
                 last[one.key] = one
 
     def _of(self, record: bytes) -> _Held:
@@ -233,6 +238,8 @@ class JoinedStates:
         """Note that the rows of a record look for other join keys than before."""
         if before == now:
             return
+        # Counted, because two rows of a record may look for one key. When one of them stops, the other must still see
+        # that key's changes (test_joins_equal_a_recomputation).
         counts = Counter(now)
         counts.subtract(before)
         for (number, key), count in counts.items():
@@ -240,9 +247,7 @@ class JoinedStates:
                 self._by_key[number].add(key, record, count)
 
     def _rows(self, record: bytes, body: bytes, only: _Only | None = None) -> MadeRows:
-        """Return the rows of a record as the joined topics are now; those with one joined record if there is an
-        `only`.
-        """
+        """Return a record's rows as the joined topics are now; with `only`, just the rows with that record."""
         rows: list[Row] = [((record,), orjson.loads(body))]
         noted: JoinKeys = []
         for number, table in enumerate(self._tables.all):
@@ -255,6 +260,7 @@ class JoinedStates:
                     found = table.only(key, only.sow_key)
                 else:
                     found = table.matches(key)
+                # None: only other records match, so these rows stay as they are.
                 if found is not None:
                     _require_few(record, len(joined) + len(found))
                     joined += table.rows(keys, document, found)
@@ -273,7 +279,7 @@ def _require_few(record: bytes, rows: int) -> None:
 
 
 def _row_key(keys: RowKeys) -> bytes:
-    """Return the SOW key of a row: its record's, or those of several as JSON, or a hash if that is long."""
+    """Return the SOW key of a row: the key of its only record, or several keys as JSON, hashed if that is long."""
     if len(keys) == 1:
         return keys[0]
     return group_key(orjson.dumps([None if key is None else key.decode() for key in keys])).encode()

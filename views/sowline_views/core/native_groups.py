@@ -1,7 +1,7 @@
 """The groups of a view in a source partition, kept by the native core, which reads plain records by itself. Pure.
 
-`GroupedStates` is the specification: whatever the native core does, it does byte for byte. Python reads the group and
-the arguments of a record that is not plain. A state that gets a value that is not plain becomes Python's.
+`GroupedStates` is the specification: the native core gives byte-equal results. Python reads the group and
+the arguments of a record that is not plain. Python also takes over a state that gets a value that is not plain.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,7 +25,7 @@ from sowline_views.core.states import GroupedStates, Order, StateChange, States,
 Names = tuple[str, ...]
 
 JoinedRow = tuple[bytes, list[bytes | None]]
-"""The body of a record, and those of its joined records, None for no match."""
+"""The body of a record, and the bodies of its joined records; None for no match."""
 
 
 class _Argument(NamedTuple):
@@ -69,7 +69,7 @@ class _Rule(NamedTuple):
 
 
 class _OtherThanPlain(Exception):
-    """Only Python reads the records of a view."""
+    """Only Python can read the records of a view."""
 
 
 def native_states(
@@ -82,6 +82,7 @@ def native_states(
     """
     if module is not None and view.grouping_paths:
         states = NativeGroupedStates(view, partition, module, tables)
+        # A field of the latest record needs the order of the records, which the native core doesn't keep.
         if not states.tells_latest:
             return states
     return states_of(view, partition)
@@ -123,7 +124,7 @@ class NativeGroupedStates(GroupedStates):
         return super().change(change) if made is None else made
 
     def change_rows(self, before: JoinedRow | None, now: JoinedRow | None) -> list[StateChange] | None:
-        """Replace a record by another one, each None if there is none; return the changed states.
+        """Replace a record with another, each None if absent; return the changed states.
 
         Return None, without any effect, if only Python can read one of them.
         """
@@ -138,7 +139,7 @@ class NativeGroupedStates(GroupedStates):
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Replace a document by another one; return the states of their groups, if they change."""
+        """Replace a document with another; return the states of their groups, if they change."""
         left, entered = self._input(before), self._input(now)
         return _changes(self._called(self._native.replace, left, entered))
 
@@ -149,6 +150,7 @@ class NativeGroupedStates(GroupedStates):
     def take_loaded(self) -> Iterator[StateChange]:
         """Yield the states of all groups."""
         made = self._called(self._native.records)
+        # Python yields groups in the order of their SOW keys.
         made.sort(key=lambda one: hashed(self._domain, one[0].decode()))
         return iter(_changes(made))
 
@@ -163,13 +165,13 @@ class NativeGroupedStates(GroupedStates):
 
 
 class _Adopted:
-    """Makes Python's states of the values that the native core has of them."""
+    """Makes Python's states from the native core's values."""
 
     def __init__(self, layout: Layout) -> None:
         self._states = layout.states
 
     def __call__(self, number: int, values: list[tuple[Any, int]]) -> Any:
-        """Return a state with some values: a count and a sum, or values and how often each is there."""
+        """Return a state with these values: counts and sums, or values and how often each occurs."""
         state = self._states[number][0]()
         if isinstance(state, Sums):
             for count, integers in values:
@@ -222,6 +224,7 @@ def _argument(tree: Node) -> _Argument:
     match tree:
         case Field(path):
             return _Argument(_names(path), None)
+        # The native core has 64-bit integers. `type`, because `True` matches `int()` too.
         case Literal(int() as number) if type(number) is int and abs(number) < _INTEGER_END:
             return _Argument((), number)
     raise _OtherThanPlain
@@ -245,6 +248,7 @@ def _conditions(tree: Node) -> list[_Condition]:
 def _text(item: Node) -> str:
     """Return a text that equals only itself."""
     text = item.value if isinstance(item, Literal) else None
+    # The native core compares texts only. An empty text is NULL, and the text of a number also equals the number.
     if not isinstance(text, str) or not text or parse_number(text) is not None:
         raise _OtherThanPlain
     return text
@@ -256,6 +260,7 @@ def _join_keys(tables: Sequence[JoinedTable]) -> list[tuple[list[Names], bytes]]
     joined = {table.join.name for table in tables}
     for table in tables:
         topic, rule = table.topic.identity, table.topic.identity.key_rule
+        # The native core makes only SOW keys that are hashes of fields.
         if not isinstance(table, KeyedTable) or topic.view is not None or not isinstance(rule, FieldKeys):
             return None
         ours = {tuple(map(str, theirs.steps)): own for own, theirs in table.join.equalities}
@@ -263,6 +268,7 @@ def _join_keys(tables: Sequence[JoinedTable]) -> list[tuple[list[Names], bytes]]
             paths = [_names(ours[path]) for path in topic.key_paths]
         except _OtherThanPlain:
             return None
+        # A key may come from a record that an earlier join added. The native core reads the source's record only.
         if any(path[0] in joined for path in paths):
             return None
         found.append((paths, topic.declared.domain_prefix))

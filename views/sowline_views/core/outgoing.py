@@ -1,4 +1,4 @@
-"""Messages of partial states: collects what changes do to the states of a view, in ranges of the source's changes."""
+"""Messages of partial states: collects the changed states of a view, in ranges of the source's changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
@@ -19,10 +19,10 @@ from sowline_views.core.states import StateChange
 NOTHING_TAKEN: Final[Mapping[str, Positions]] = MappingProxyType({})
 
 KEYS_CACHED = 1 << 16
-"""Groups whose partition is remembered."""
+"""The number of groups whose partition is cached."""
 
 STATES_MAX = 500
-"""States in a message. A message is applied as one, so that readers see all of it or nothing."""
+"""The maximum number of states in a message. It is applied whole: readers see all of it or nothing."""
 
 KEY_BYTES_MAX = 600
 """Bytes that a state has in a message in addition to its JSON: its position, and its key text as a JSON string."""
@@ -44,16 +44,16 @@ class Outgoing(NamedTuple):
 
 
 def _size_of(state: PartialState) -> int:
-    """Return the bytes of a state in a message, at most."""
+    """Return the maximum size of a state in a message, in bytes."""
     return KEY_BYTES_MAX + len(bytes(state.state))
 
 
 WARNED_SHARE = 16
-"""A state is large from this part of its limit on."""
+"""A state is large if it exceeds its limit divided by this number."""
 
 
 class LargeState(NamedTuple):
-    """A state that is large: the key text of its group, its bytes, and how many it may have."""
+    """A large state: the key text of its group, its size in bytes, and the limit."""
 
     key: str
     bytes: int
@@ -61,7 +61,7 @@ class LargeState(NamedTuple):
 
 
 class _Open:
-    """The message of one partition of the view that is being collected."""
+    """The message that is being collected for one partition of the view."""
 
     def __init__(self, sent: Position) -> None:
         self.sent = sent
@@ -70,7 +70,7 @@ class _Open:
         self.bytes = 0
 
     def put(self, state: PartialState) -> None:
-        """Add a state, or replace that of its group."""
+        """Add a state, or replace the earlier one of its group."""
         if (replaced := self.states.get(state.key)) is not None:
             self.bytes -= _size_of(replaced)
         self.states[state.key] = state
@@ -95,7 +95,7 @@ class OutgoingPartials:
         position: Position,
         taken: Mapping[str, Positions] = NOTHING_TAKEN,
     ) -> None:
-        """Begin at a position; `taken` has those of the source and the joined topics, in a view with joins."""
+        """Begin at a position; with joins, `taken` has the positions of the source and the joined topics."""
         view = topic.view
         assert view is not None
         self.position = position
@@ -106,6 +106,7 @@ class OutgoingPartials:
         self._source = source
         # The same groups change again and again.
         self._partition_of = lru_cache(KEYS_CACHED)(partial(partition_of, partitions=topic.partitions))
+        # Half of the headroom that the log leaves is for the message's other fields (test_a_message_fits_the_log).
         self._bytes_max = topic.limits.record_bytes_max + HEADROOM_BYTES // 2
         # A group has a state for each source partition, a single record has only one.
         self._state_bytes_max = topic.limits.record_bytes_max // (
@@ -120,14 +121,14 @@ class OutgoingPartials:
             for log, positions in taken.items()
             for number, reached in positions.items()
         }
-        """By log and partition of what is joined: the own position at which it moved, and the position taken."""
+        """By log and partition of the source and the joined topics: this partition's position then, and theirs."""
 
     def take(
         self, position: Position, changes: Iterable[StateChange], moved: Moved | None = None
     ) -> Iterator[Outgoing]:
-        """Take what one change does to states; yield the messages that end before it.
+        """Take the states that one change has changed; yield the messages that end before it.
 
-        `moved` is where the change is, in a view with joins.
+        In a view with joins, `moved` is the position of the change.
         """
         by_partition: dict[int, list[PartialState]] = {}
         for one in changes:
@@ -135,6 +136,8 @@ class OutgoingPartials:
             by_partition.setdefault(self._partition_of(one.key), []).append(state)
         sizes = {number: sum(map(_size_of, states)) for number, states in by_partition.items()}
         for number, states in by_partition.items():
+            # The message ends at the position before this change. At the new one it would claim a change whose states
+            # it lacks (test_a_state_is_in_the_message_behind_the_one_it_ends).
             if self._must_end(number, states, sizes[number]):
                 yield self._end(number)
         self.position = position
@@ -148,12 +151,12 @@ class OutgoingPartials:
                     self._open[number].put(state)
 
     def take_large_state(self) -> LargeState | None:
-        """Return a state that is large, once; again for one of twice its size, of any group."""
+        """Return a large state once; the next one is returned at twice its size, whatever its group."""
         large, self._large = self._large, None
         return large
 
     def _are_many(self, states: list[PartialState], size: int) -> bool:
-        """Whether states of one change need several messages: those of a joined record that belongs to many."""
+        """Whether the states of one change need several messages: a joined record may belong to many records."""
         return len(states) > STATES_MAX or size > self._bytes_max
 
     def _must_end(self, number: int, states: list[PartialState], size: int) -> bool:
@@ -193,8 +196,10 @@ class OutgoingPartials:
     def _outgoing(
         self, number: int, states: list[PartialState], *, is_snapshot: bool = False, ends: bool = True
     ) -> Outgoing:
-        """Return a message up to the position, behind what was sent before."""
+        """Return a message from the position sent last up to the current one."""
         sent = self._open[number].sent
+        # Only the last portion has them. A reader that stops earlier must not count as having the rest
+        # (test_a_joined_record_of_many_goes_out_in_steps).
         taken = self._taken_since(None if is_snapshot else sent) if ends else ""
         return Outgoing(
             number,
@@ -204,7 +209,7 @@ class OutgoingPartials:
         )
 
     def _taken_since(self, sent: Position | None) -> str:
-        """Return a bookmark of what was taken after an own position, of all if that is None; empty for nothing."""
+        """Return a bookmark of everything taken after `sent`, of all if that is None; empty for nothing."""
         found: PositionsByLog = {}
         for (log, number), (at, reached) in self._taken.items():
             if sent is None or at > sent:
@@ -212,11 +217,12 @@ class OutgoingPartials:
         return format_bookmark(found) if found else ""
 
     def _portions(self, states: list[PartialState]) -> list[list[PartialState]]:
-        """Return the states of each message: there is one, even without states."""
+        """Return the states of each message; there is at least one message, even without states."""
         portions: list[list[PartialState]] = [[]]
         size = 0
         for state in states:
             size += _size_of(state)
+            # No state exceeds the size by itself: `_check` refuses it.
             if len(portions[-1]) >= STATES_MAX or size > self._bytes_max:
                 portions.append([])
                 size = _size_of(state)
@@ -233,8 +239,8 @@ class OutgoingPartials:
             raise SowlineError(
                 "too large",
                 f"expected a state of at most {self._state_bytes_max} bytes for group {one.key} of view"
-                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups have it divided by the number"
-                " of source partitions), or leave out what lists values",
+                f" {self._name}, got {len(one.state)}: raise record_bytes_max (groups share it among the source"
+                " partitions), or leave out the aggregates that list values",
             )
         if one.state is not None and len(one.state) > self._warned_bytes:
             self._large = LargeState(one.key, len(one.state), self._state_bytes_max)

@@ -65,11 +65,11 @@ class SourcePartition(FollowedPartition):
         self._count = 0
         self._outgoing: OutgoingPartials | None = None
         self._rejoined: dict[str, StateChange] = {}
-        """The last state of each group that the present event of a joined topic has changed so far."""
+        """The last state of each group that the current event of a joined topic has changed so far."""
         self._snapshot: Iterator[Outgoing] | None = None
 
     def close(self) -> None:
-        """Remove what it holds of the source. Call nothing else after that."""
+        """Remove its records of the source. Call nothing else afterwards."""
         super().close()
         if self._joined is not None:
             self._joined.close()
@@ -96,7 +96,7 @@ class SourcePartition(FollowedPartition):
         return Position(self._generation, self._count)
 
     def _moved(self, log: str, partition: int) -> Moved:
-        """Return up to where a partition of the source or of a joined topic was taken."""
+        """Return the position up to which a partition of the source or of a joined topic was taken."""
         joined = self._tables.taken.get(log, {}).get(partition)
         if (log, partition) != (self._log, self.partition):
             assert joined is not None, "it is the partition of a joined topic"
@@ -114,13 +114,13 @@ class SourcePartition(FollowedPartition):
         return [] if self._joined is None or self._outgoing is None else self._joined.concerned(event)
 
     def take_out(self, event: JoinedEvent, records: Sequence[bytes]) -> TakenOut:
-        """Take some of these records out, as long as the joined record is as before."""
+        """Take out some of these records, while the joined record is still as before."""
         if self._joined is None or self._outgoing is None:
             return []
         return self._joined.take_out(event, records)
 
     def take_in(self, event: JoinedEvent, taken_out: TakenOut) -> None:
-        """Join the records again that were taken out."""
+        """Rejoin the records that were taken out."""
         if self._joined is not None and self._outgoing is not None:
             self._rejoined.update((one.key, one) for one in self._joined.take_in(event, taken_out))
 
@@ -133,11 +133,12 @@ class SourcePartition(FollowedPartition):
         return list(self._outgoing.take(self._next_position(), changes.values(), moved))
 
     def take_large_state(self) -> LargeState | None:
-        """Return a state that has become large, if there is one to warn of."""
+        """Return a state that has become large; None if there is nothing to warn about."""
         return None if self._outgoing is None else self._outgoing.take_large_state()
 
     def flush(self, *, also_idle: bool) -> list[Outgoing]:
         """Return messages up to the position; `also_idle` reports it to all partitions of the view."""
+        # A partition of the view must not get a later position before it has its part of the snapshot.
         if self._outgoing is None or self.is_sending_snapshot:
             return []
         return list(self._outgoing.flush(also_idle=also_idle))
@@ -151,7 +152,7 @@ class SourcePartition(FollowedPartition):
         self._snapshot = self._outgoing.write_snapshot(self._states.take_loaded())
 
     def _taken(self) -> Mapping[str, Positions]:
-        """Return what was taken of the source and of the joined topics; nothing in a view without joins."""
+        """Return the positions taken of the source and the joined topics; none in a view without joins."""
         if self._joined is None:
             return NOTHING_TAKEN
         found = {log: dict(positions) for log, positions in self._tables.taken.items()}
@@ -174,12 +175,12 @@ def take_joined(
     partitions: Collection[SourcePartition],
     records_max: int = RECORDS_MAX,
 ) -> Iterator[tuple[SourcePartition, Sequence[Outgoing]]]:
-    """Take an event of a joined topic into its tables, and into the source partitions; yield the messages it ends.
+    """Apply an event of a joined topic to its tables and to the source partitions; yield the messages that it ends.
 
-    A joined record may belong to very many records: they are joined again in portions, and after each portion the
-    caller gets no messages, but a turn. Messages come at the end, with the last state of each group: a state in
-    between would show half a change (test_a_joined_record_of_many_is_taken_in_portions). In a turn, `partitions` may
-    lose some.
+    A joined record may belong to very many records, so they are joined again in portions. After each portion the
+    caller gets a turn, but no messages. The messages follow at the end, with the last state of each group: a state
+    in between would show half a change (test_a_joined_record_of_many_is_taken_in_portions). During a turn,
+    `partitions` may lose some.
     """
     owners = list(partitions)
     left = [(one, one.concerned(event)) for one in owners]
@@ -196,7 +197,9 @@ def take_joined(
         if not left or before is None:
             break
         yield left[0][0], ()
+        # The next portion is taken out with its rows from before the change.
         tables.take_back(event, before)
+    # The partition may have been lost during a turn (test_a_partition_that_is_lost_in_a_turn_gets_nothing_more).
     for one in owners:
         if one in partitions:
             yield one, one.end_joined(event)

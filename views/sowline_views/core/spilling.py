@@ -1,8 +1,8 @@
 """Maps and indexes of a view with joins: in memory as far as its limit allows, and beyond that on a disk. Pure.
 
-What changes is kept in memory. When all maps and indexes of a view together exceed the limit, the one that holds most
-moves its entries to the disk. It then has in memory only what has changed since, and reads everything else from the
-disk. So a small topic stays in memory next to a large one.
+Changed entries are kept in memory. When all maps and indexes of a view together exceed the limit, the largest one
+moves its entries to the disk. It then keeps only later changes in memory, and reads everything else from the disk. So
+a small topic stays in memory next to a large one.
 """
 
 import sys
@@ -37,7 +37,7 @@ class SpillDisk(Protocol):
 
 
 class SpillSpace:
-    """The memory of a view's maps and indexes, and the disk for the rest, which is opened when it is needed."""
+    """The memory of a view's maps and indexes, and the disk for the rest, opened when it is first needed."""
 
     def __init__(
         self, open_disk: Callable[[], SpillDisk] | None = None, bytes_max: int = sys.maxsize
@@ -67,26 +67,26 @@ class SpillSpace:
         return prefix
 
     def remove(self, part: "_Spilling") -> None:
-        """Remove a map or an index, with all that it has."""
+        """Remove a map or an index with all its entries."""
         del self._parts[part.prefix]
         self.bytes -= part.bytes
         if part.is_spilled:
             self.disk.remove(part.prefix)
 
     def spill(self) -> None:
-        """Move the entries of the map or index that has most in memory to the disk."""
+        """Move the entries of the map or index with the most bytes in memory to the disk."""
         max(self._parts.values(), key=lambda part: part.bytes).spill()
 
 
 class _Spilling:
-    """What maps and indexes have in common."""
+    """The common part of maps and indexes."""
 
     def __init__(self, space: SpillSpace) -> None:
         self._space = space
         self.bytes = 0
         """The approximate bytes in memory."""
         self.is_spilled = False
-        """Whether the disk may have entries of it."""
+        """Whether the disk may have some of its entries."""
         self.prefix = space.add(self)
 
     def spill(self) -> None:
@@ -97,17 +97,18 @@ class _Spilling:
         self.is_spilled = True
 
     def _moved(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Take the entries in memory out, and yield them as they are on the disk; None for a removed one."""
+        """Take out the entries in memory, and yield them in the form of the disk; None for a removed one."""
         raise NotImplementedError
 
     def _grow(self, more: int) -> None:
         self.bytes += more
         self._space.bytes += more
+        # The caller has stored its entry already: this may spill the caller, too.
         if self._space.bytes > self._space.bytes_max:
             self._space.spill()
 
     def close(self) -> None:
-        """Remove all entries, and give back their memory. Call nothing else after that."""
+        """Remove all entries, and free their memory. Call nothing else afterwards."""
         self._space.remove(self)
         self._moved()
 
@@ -141,6 +142,7 @@ class SpillMap(_Spilling, Generic[V]):
     def get(self, key: bytes) -> V | None:
         """Return the value of a key."""
         value = self._memory.get(key)
+        # None in memory is a removal that the disk has not seen yet.
         if value is not None or not self.is_spilled or key in self._memory:
             return value
         if key != self._last_key:
@@ -156,6 +158,7 @@ class SpillMap(_Spilling, Generic[V]):
         elif key not in self._memory:
             size += ENTRY_BYTES + len(key)
         self._memory[key] = value
+        # Once this value has spilled, `get` would return the one that was read before.
         self._last_key = None
         self._grow(size)
 
@@ -165,6 +168,7 @@ class SpillMap(_Spilling, Generic[V]):
         more = 0 if before is None else -self._codec.size(before)
         if self.is_spilled:
             self._memory[key] = None
+        # The key takes memory if it was there before, and afterwards if it marks a removal.
         if is_held != self.is_spilled:
             more += ENTRY_BYTES + len(key) if self.is_spilled else -ENTRY_BYTES - len(key)
         self._last_key = None
@@ -197,12 +201,13 @@ class SpillIndex(_Spilling):
         """0 for a member that was removed, while the disk may have it."""
 
     def add(self, key: bytes, member: bytes, count: int) -> None:
-        """Add `count`, which is not 0, to that of a member. A member whose count becomes 0 is removed."""
+        """Add `count`, which is not 0, to a member's count. A member whose count becomes 0 is removed."""
         members = self._memory.get(key)
         if members is None:
             members = self._memory[key] = {}
         is_new = member not in members
         count += self._stored(key, member) if is_new else members[member]
+        # A count of 0 hides the member on the disk until the removal is written there.
         if count or self.is_spilled:
             members[member] = count
             if is_new:
@@ -220,6 +225,7 @@ class SpillIndex(_Spilling):
 
     def _under(self, key: bytes) -> bytes:
         """Return the prefix of a key's members on the disk."""
+        # The length keeps a scan for the key `a` from finding the members of the key `ab`.
         return self.prefix + _NUMBER.pack(len(key)) + key
 
     def has(self, key: bytes, member: bytes) -> bool:

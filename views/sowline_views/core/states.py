@@ -1,4 +1,4 @@
-"""What each change of a source partition does to the states of a view: of its groups, or of its single records."""
+"""The states of a view in one source partition, of groups or single records, and how changes affect them."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -19,7 +19,7 @@ GROUPS_MAX = 1 << 40
 
 
 class StateChange(NamedTuple):
-    """The state of a group after a change, None if it has no records any more, and the group's key text."""
+    """The key text of a group, and its state after a change; None if it has no records any more."""
 
     key: str
     state: bytes | None
@@ -39,18 +39,18 @@ class States(Protocol):
         """Add a record while a load lasts; None if it does not count."""
 
     def change(self, change: Change) -> list[StateChange]:
-        """Apply a change; return the states that it changes, each of another group."""
+        """Apply a change; return the states that it changes, each of a different group."""
 
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Replace a document by another one, each None if there is none; return the changed states."""
+        """Replace a document with another, each None if absent; return the changed states."""
 
     def order_of(self, change: Change) -> Order:
         """Return when a change was made, to compare it with others."""
 
     def take_loaded(self) -> Iterator[StateChange]:
-        """Yield the states of what was loaded, once."""
+        """Yield the states after a load, once."""
 
 
 def states_of(view: ComputedTopic, partition: int) -> States:
@@ -59,7 +59,7 @@ def states_of(view: ComputedTopic, partition: int) -> States:
 
 
 class _States:
-    """What both kinds of states have in common."""
+    """The common part of both kinds of states."""
 
     def __init__(self, view: ComputedTopic, partition: int) -> None:
         self._partition = partition
@@ -68,7 +68,7 @@ class _States:
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Replace a document by another one, each None if there is none; return the changed states."""
+        """Replace a document with another, each None if absent; return the changed states."""
         raise NotImplementedError
 
     def load(self, changes: Iterator[Change]) -> None:
@@ -87,6 +87,7 @@ class _States:
 
     def order_of(self, change: Change) -> Order:
         """Return when a change was made, to compare it with others."""
+        # Partitions may have equal log times. With the partition and the position, the order is total.
         return change.time, self._partition, change.position
 
     def _counted(self, document: Document | None) -> Document | None:
@@ -107,11 +108,12 @@ class GroupedStates(_States):
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Replace a document by another one; return the states of their groups, if they change."""
+        """Replace a document with another; return the states of their groups, if they change."""
         before, now = self._counted(before), self._counted(now)
         if before is None and now is None:
             return []
         made = self._groups.change(sow_key, before, now, order)
+        # A record may change without changing its group (test_a_change_without_effect_on_the_state_makes_none).
         return [StateChange(group_key(one.key), one.body) for one in made if one.body != one.previous]
 
     def take_loaded(self) -> Iterator[StateChange]:
@@ -156,12 +158,12 @@ class RecordStates(_States):
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
-        """Replace a document by another one; return the record's state if it changes."""
+        """Replace a document with another; return the record's state if it changes."""
         was, made = (self._made(sow_key, self._counted(one), None) for one in (before, now))
         return [] if was == made else [made]
 
     def take_loaded(self) -> Iterator[StateChange]:
-        """Yield their states, once."""
+        """Yield the states of the records, once."""
         loaded, self._loaded = self._loaded, {}
         return (StateChange(key, state) for key, state in loaded.items())
 
@@ -172,6 +174,8 @@ class RecordStates(_States):
             return StateChange(key, None)
         if self._fields is not None:
             return StateChange(key, self._fields.of(document))
+        # The known text is kept, so a record stays as it was written. A joined record may be deeper than orjson
+        # writes (test_the_state_of_a_joined_record_may_be_deep).
         return StateChange(key, write_body(document) if body is None else body)
 
 
@@ -182,5 +186,6 @@ def _read(body: bytes | None) -> Document | None:
 def group_key(text: bytes) -> str:
     """Return the key text of a group's record: the values that are grouped by as JSON, or a hash if that is long."""
     return (
+        # SOW keys are short, and grouped values may be long (test_a_group_with_a_long_key_is_named_by_a_hash).
         text.decode() if len(text) <= SUPPLIED_BYTES_MAX else f"#{blake2b(text, digest_size=16).hexdigest()}"
     )
