@@ -213,7 +213,9 @@ class GatewayCommands(SessionCommands):
         outbox, request = self._runner.outbox_for(options), self._in_json(request, topics)
         if request.is_window:
             check_window(request)
-        if replaced is None and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
+        # A shared subscription that is replaced frees no connection, so it makes no room for one that needs its own.
+        frees_one = isinstance(replaced, WindowOverNodes | PacedRecords)
+        if not frees_one and _is_unshared(request) and self._unshared_count() >= UNSHARED_MAX:
             raise SowlineError(
                 "too many subscriptions",
                 f"expected at most {UNSHARED_MAX} subscriptions to pages and groups, or with an end or a rate, on one"
