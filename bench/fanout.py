@@ -16,9 +16,9 @@ ASKED = 10
 CASES = (
     Case("one subscriber to everything", records=RECORDS),
     Case(f"one subscriber to one record of {RECORDS:,}", asked=1, records=RECORDS),
-    Case(f"{SUBSCRIBERS:,}, each to a record of its own", SUBSCRIBERS, asked=1, records=RECORDS),
+    Case(f"{SUBSCRIBERS:,}, each to its own record", SUBSCRIBERS, asked=1, records=RECORDS),
     Case(
-        f"{SUBSCRIBERS:,}, each to a range of {ASKED} records of its own",
+        f"{SUBSCRIBERS:,}, each to its own range of {ASKED} records",
         SUBSCRIBERS,
         asked=ASKED,
         records=SUBSCRIBERS + ASKED - 1,

@@ -104,7 +104,9 @@ RULES = (
     ),
     Rule(
         "fronted object",
-        re.compile(r"(?:^|[;:] )Of (?:an?|the|its|these|them|each|every|both|those)\b", re.IGNORECASE),
+        re.compile(
+            r"^Of (?:an?|the|its|these|them|each|every|both)\b[^,:]*:|[;:] of (?:an?|the|its|these|them|each|both)\b"
+        ),
         "begin with the subject",
         is_of_pages=True,
     ),
@@ -124,7 +126,7 @@ RULES = (
     ),
     Rule(
         "of its own",
-        re.compile(r"\bof (?:its|their|his|her) own\b", re.IGNORECASE),
+        re.compile(r"\bof (?:its|their) own\b(?! log)", re.IGNORECASE),
         "write its own …",
         is_of_pages=True,
     ),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.docs.pages import tracked
 from tests.docs.prose import (
+    WORDS_OF_PAGES_MAX,
     Sentence,
     faults,
     modules,
@@ -18,6 +19,7 @@ from tests.docs.prose import (
     sentences_of,
     summary,
     syllables,
+    words_of_pages,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +67,15 @@ def test_prose_is_spelled_as_americans_do() -> None:
         ("It takes what is said of a partition.", "nominal relative"),
         ("The copy is let be.", "private dialect"),
         ("It waits 5 s at the most.", "private dialect"),
+        ("It ends after so many tries.", "so many"),
+        ("Use such names as these.", "such … as"),
+        ("Of a view: its source.", "fronted object"),
+        ("The last one; of a view, its source.", "fronted object"),
+        ("What it writes is lost.", "nominal opener"),
+        ("Return all there is.", "empty there"),
+        ("Each has a connection of its own.", "of its own"),
+        ("The service goes on.", "goes on"),
+        ("It has the sum of the values of the groups of one view.", "chain of"),
     ],
 )
 def test_what_breaks_a_rule(text: str, fault: str) -> None:
@@ -118,6 +129,11 @@ def test_sentences_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("comment", "A comment that goes on."),
         ("message", "expected `code`, got none"),
     }
+
+
+def test_pages_are_short() -> None:
+    """What a page gains, a page has to lose: readers have as much time as before."""
+    assert words_of_pages() <= WORDS_OF_PAGES_MAX
 
 
 def test_summary() -> None:
