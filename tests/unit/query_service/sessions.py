@@ -37,6 +37,10 @@ DOMAIN = b"orders\0"
 Json = dict[str, Any]
 
 
+class WatchedOutbox(Outbox):
+    """An outbox whose methods a test can replace: that of a service has slots, and no room for others."""
+
+
 class WatchedDispatcher(Dispatcher):
     """A dispatcher that knows which windows get the changes."""
 
@@ -103,7 +107,7 @@ class Server:
     ) -> "Client":
         """Return a new client; with `delegated`, a gateway that acts with these rights."""
         identity = replace(ANYBODY, own_rights=rights, delegated=delegated)
-        outbox, visit = Outbox(self._backlog if backlog is None else backlog), LoginSession(identity)
+        outbox, visit = WatchedOutbox(self._backlog if backlog is None else backlog), LoginSession(identity)
         session = session_of(self.context, outbox, visit)
         return Client(self, session, outbox, is_gateway=delegated is not None)
 
