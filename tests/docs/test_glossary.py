@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SOURCES = (
     "bench",
     "contract",
@@ -40,7 +41,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 def retired(column: str) -> dict[str, str]:
     """Return the words of one of the two tables, each with what to use instead."""
-    _, _, table = GLOSSARY.read_text().partition(f"| {column} | use instead |\n")
+    _, _, table = CONTRIBUTING.read_text().partition(f"| {column} | use instead |\n")
     rows = table.partition("\n\n")[0].splitlines()[1:]
     found: dict[str, str] = {}
     for row in rows:
@@ -62,7 +63,7 @@ def files(directories: tuple[str, ...], suffixes: set[str]) -> Iterator[Path]:
     """Yield our own files below some directories, and those at the top."""
     found = [path for name in directories for path in (ROOT / name).rglob("*")]
     for path in sorted([*found, *ROOT.glob("*.*")]):
-        own = THIRD_PARTY not in path.parents and path not in {GLOSSARY, Path(__file__)}
+        own = THIRD_PARTY not in path.parents and path not in {CONTRIBUTING, Path(__file__)}
         if own and path.suffix in suffixes and "node_modules" not in path.parts:
             yield path
 
