@@ -60,14 +60,20 @@ function heldBy({ transaction }) {
   return transaction && html`since offset <code>${transaction.offset}</code>${transaction.written && `, ${transaction.written}`}`;
 }
 
-// `inLog` are the offsets that Kafka keeps of the log, by partition, if they are of the same instant.
+// How many offsets of the log come after a position, which is `offset.n` where one record of the log makes several changes.
+const lagAfter = (position, { begin, end }) => Math.max(0, end - Math.max(begin, Math.floor(Number(position)) + 1));
+
+// `inLog` are the offsets that Kafka keeps of the log, by partition, if they are of the same instant: then the lag is
+// what these figures say, and not that of the instant at which the service last asked Kafka.
 function Partitions({ topic, inLog }) {
   const held = topic.lags.some((one) => one.transaction);
-  const kept = new Map(inLog?.map(({ partition, begin, end }) => [partition, end > begin ? `${begin} – ${end - 1}` : "none"]));
+  const offsets = new Map((inLog || []).map((one) => [one.partition, one]));
+  const kept = ({ begin, end }) => (end > begin ? `${begin} – ${end - 1}` : "none");
+  const lagOf = ({ partition, position, lag }) => (offsets.has(partition) ? lagAfter(position, offsets.get(partition)) : lag);
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
-    <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
-    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${kept.get(one.partition)}</code></td>`}
-      <td class="number" data-label="Lag">${one.lag === null ? "unknown" : count(one.lag)}</td><td class="number" data-label="Seconds behind">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
+    <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers; after a point, which of its changes, where it makes several">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title=${inLog ? "Offsets of the log after the position: records that are not in the answers yet, and ends of transactions" : "Records of the log that are not in the answers yet"}>Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
+    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
+      <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
 }
 
