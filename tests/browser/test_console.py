@@ -603,6 +603,8 @@ def test_the_page_of_a_view(console: Console, served: Served, flights: ServedTop
     facts = page.locator("dl.view div")
     first = [f"From{flights.name}", "Filter/status = 'late'", "Grouping/carrier"]
     expect(facts).to_have_text([*first, "Projection/carrier, COUNT(1) AS /flights", "Reflectsnot known"])
+    key = page.locator("dl.facts div").filter(has_text=re.compile("^Key"))
+    expect(key).to_have_text("Keythe grouping: /carrier")
     service = served.system.service("views").start()
     expect(facts.last).to_contain_text(f"{flights.name} up to {flights.name}:")
     check_in_all_looks(page)

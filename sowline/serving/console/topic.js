@@ -18,9 +18,14 @@ const TAILS = { dead: "Dead letters", log: "Log", changes: "Changes" };
 const WAYS = { publish: "publish", delta_publish: "delta_publish", delta: "delta" };
 const VALUE_CHARS = 2000;
 
-// Where the SOW keys of a topic come from, in words.
+// Where the SOW keys of a topic come from, in words. Nobody publishes to a view.
+function keyOfView({ from, joins, grouping }) {
+  if (grouping.length) return `the grouping: ${grouping.join(", ")}`;
+  const several = joins.filter(({ multiply }) => multiply).map(({ topic }) => topic);
+  return several.length ? `the keys of ${[from, ...several].join(" and ")}` : `as in ${from}`;
+}
 const SOURCES = { kafka_key: "given by publishers, as Kafka key", header: "given by publishers, in a header" };
-const keyOf = ({ key }) => (Array.isArray(key) ? key.join(", ") : key.from ? (SOURCES[key.from] ?? `from ${key.from}`) : `made by ${key.generator}`);
+const keyOf = ({ key, view }) => (view ? keyOfView(view) : Array.isArray(key) ? key.join(", ") : key.from ? (SOURCES[key.from] ?? `from ${key.from}`) : `made by ${key.generator}`);
 
 function Facts({ topic, answer, seen }) {
   const facts = [
