@@ -591,6 +591,7 @@ def test_the_schemas_of_a_topic(console: Console, served: Served) -> None:
     expect(changes.locator("ins")).to_have_text(['+       "type": "string"'])
     expect(unknown.locator(".chip.bad")).to_have_text("unknown")
     expect(unknown).to_contain_text("the registry had no such schema")
+    expect(page.locator("main .title .chip.warn")).to_have_text("live, but 2 schemas can't be read")
     expect(unknown.get_by_text("Text")).to_have_count(0)
     expect(page.get_by_role("region", name="Kafka topics")).to_contain_text(f"{name}.schemas")
     check_in_all_looks(page)

@@ -178,6 +178,7 @@ export function TopicPage({ topic, route }) {
   // Positions and offsets stand side by side: they are of the same instant.
   const [both, noKafka, old] = usePolled(["topics", topicPath(topic.name, "kafka")], KAFKA_EVERY_MS);
   const [writing, setWriting] = useState();
+  const [trouble, setTrouble] = useState();
   const messages = useRef();
   const named = (found) => found?.topics.find(({ name }) => name === topic.name);
   const now = named(answer?.body);
@@ -192,14 +193,14 @@ export function TopicPage({ topic, route }) {
   return html`
     <section class="topic ${seen ? "old" : ""}" aria-labelledby="topic-title">
       <${Breadcrumb} route=${route} page="topic" />
-      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} />`}
+      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} trouble=${trouble} />`}
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!now && !error && html`<p class="muted" role="status">${answer ? "The query service serves this topic no more." : "Loading the topic…"}</p>`}
       ${now && html`
         <h2>Definition</h2><${Facts} topic=${now} answer=${answer} seen=${seen} />
         ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer.body.topics} />`}
-        ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} />`}
+        ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} onTrouble=${setTrouble} />`}
         <h2>Partitions <${Age} answer=${isPair ? inKafka : answer} /></h2><${Partitions} topic=${(isPair && named(inKafka.body[0])) || now} inLog=${isPair && inKafka.body[1].kafka_topics[0].partitions} />
         <h2>In Kafka <${Age} answer=${inKafka} /></h2><${KafkaTopics} topic=${topic} found=${inKafka?.body[1].kafka_topics} error=${noKafka} />
         ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}

@@ -18,12 +18,14 @@ export function lateness({ lag, lag_seconds: seconds }) {
   return seconds > LATE_SECONDS ? `${seconds < 120 ? `${seconds.toFixed(1)} s` : span(seconds)} behind` : null;
 }
 
-// The state of a topic; that it is not known, if it was last `seen` at a time that is past.
-export function State({ topic, seen }) {
+// The state of a topic; that it is not known, if it was last `seen` at a time that is past. `trouble` are words for what
+// keeps messages out of a topic that is up to date otherwise.
+export function State({ topic, seen, trouble }) {
   if (seen) return html`<span class="chip">unknown, last seen ${seen.replace(" UTC", "")}</span>`;
   if (topic.loading) return html`<span class="chip warn">loading</span>`;
   if (topic.lag === null) return html`<span class="chip warn">lag unknown</span>`;
   const late = lateness(topic);
+  if (trouble && !late) return html`<span class="chip warn">live, but ${trouble}</span>`;
   return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? "live"}</span>`;
 }
 
