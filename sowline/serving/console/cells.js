@@ -7,7 +7,7 @@ import { TIMES, instant } from "./text.js";
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
 const COLUMNS_MORE = 8;
-const DIGITS_MAX = 14;
+const DIGITS_MAX = 12;
 const FRACTION = 4;
 
 const ORDER = new Intl.DateTimeFormat(navigator.languages, TIMES).formatToParts(0).map(({ type }) => type).filter((type) => type !== "literal");
