@@ -169,7 +169,7 @@ def test_a_filter_is_completed(console: Console, flights: ServedTopic) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_label("Filter", exact=True)).to_have_value("/status")
     page.keyboard.type(" = 'l")
-    expect(options.first).to_contain_text("'late'")
+    expect(options.first).to_have_text("'late'2 in a sample of 3 records")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Tab")
     page.keyboard.type(" AND leng")

@@ -3,7 +3,7 @@ import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { describedFields, dividing } from "./columns.js";
 import { isField } from "./fields.js";
 import { literal, said, service } from "./service.js";
-import { count } from "./text.js";
+import { count, plural } from "./text.js";
 
 const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS NOT NULL", "BEGINS WITH", "ENDS WITH"];
 const NOTHING = { fields: [], functions: [] };
@@ -39,13 +39,13 @@ const VALUE = /(\/[^\s()=<>!,']+)\s*(?:=|!=|<>|IN\s*\((?:[^()]*,)?)\s*('?[^\s()'
 const WORD = /(^|[\s(])([A-Za-z_]+)$/;
 
 // What may follow the text before the caret: [{text, from, kind, note}], where `from` is the column that it replaces from.
-export function completions(before, { fields, functions }) {
+export function completions(before, { fields, functions, sampled }) {
   const value = VALUE.exec(before);
   if (value) {
     const field = fields.find(({ path }) => path === value[1]);
     const typed = value[2].replace(/^'/, "").toLowerCase();
     return (field?.values ?? [])
-      .map(({ value: one, records }) => ({ text: literal(one), from: before.length - value[2].length, kind: "value", note: `${count(records)} in a sample` }))
+      .map(({ value: one, records }) => ({ text: literal(one), from: before.length - value[2].length, kind: "value", note: `${count(records)} in a sample of ${plural(sampled, "record")}` }))
       .filter(({ text }) => text.replace(/^'/, "").toLowerCase().startsWith(typed));
   }
   const field = FIELD.exec(before);
