@@ -118,6 +118,8 @@ def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, f
     service = served.system.service("views").start()
     console.grid(view.name)
     expect(page.locator(".title .origin")).to_have_text(origin)
+    example = "every record; a filter is, for example, /carrier IS NOT NULL"
+    expect(page.get_by_label("Filter", exact=True)).to_have_attribute("placeholder", example)
     console.cells("UA").click()
     expect(page.locator("aside .json")).to_contain_text('"flights"')
     page.keyboard.press("w")

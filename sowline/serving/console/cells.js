@@ -1,8 +1,9 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
-import { at, nameOf, timeOf } from "./fields.js";
+import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
+import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
@@ -191,6 +192,8 @@ function title(head) {
   if (path.startsWith("/")) {
     head.textContent = nameOf(path);
     cell.title = path;
+  } else if (path === KEY_COLUMN) {
+    cell.title = SOW_KEY;
   } else if (nameOf(cell.title) !== path) {
     cell.removeAttribute("title");
   }
