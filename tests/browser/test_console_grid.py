@@ -146,6 +146,19 @@ def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, fl
     assert json.loads(record.input_value()) == {"carrier": "", "flight": 0}
 
 
+def test_the_theme_changes_at_once(console: Console, flights: ServedTopic) -> None:
+    """Also below a button's text: for a moment, it stood on the ground of the other theme."""
+    console.grid(flights.name)
+    grounds = console.page.evaluate("""() => {
+      const root = document.documentElement, before = root.dataset.theme;
+      root.dataset.theme = before === "dark" ? "light" : "dark";
+      const found = [".options", "#filter"].map((name) => getComputedStyle(document.querySelector(name)).backgroundColor);
+      root.dataset.theme = before;
+      return found;
+    }""")
+    assert grounds[0] == grounds[1]
+
+
 def test_a_phone(console: Console, flights: ServedTopic) -> None:
     """The bar is one line, the grid has most of the screen, and a record lies over all of it until Escape."""
     page = console.page
