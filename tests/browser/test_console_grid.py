@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -146,13 +147,27 @@ def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, fl
     assert json.loads(record.input_value()) == {"carrier": "", "flight": 0}
 
 
+def test_a_column_that_does_not_fit_fades(console: Console, flights: ServedTopic) -> None:
+    """A number of which only some digits are seen looks like another number."""
+    more = {f"number{index}": 1234567 for index in range(20)}
+    flights.write(flight("UA", 1, "late", **more))
+    console.grid(flights.name)
+    cut = console.page.locator("perspective-viewer regular-table tbody td[data-cut]")
+    expect(cut).to_have_count(3)
+    expect(cut.first).to_have_css("mask-image", re.compile("linear-gradient"))
+    console.page.set_viewport_size({"width": 4000, "height": 800})
+    expect(cut).to_have_count(0)
+    console.page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def test_the_theme_changes_at_once(console: Console, flights: ServedTopic) -> None:
     """Also below a button's text: for a moment, it stood on the ground of the other theme."""
     console.grid(flights.name)
     grounds = console.page.evaluate("""() => {
       const root = document.documentElement, before = root.dataset.theme;
       root.dataset.theme = before === "dark" ? "light" : "dark";
-      const found = [".options", "#filter"].map((name) => getComputedStyle(document.querySelector(name)).backgroundColor);
+      const groundOf = (name) => getComputedStyle(document.querySelector(name)).backgroundColor;
+      const found = [".options", "#filter"].map(groundOf);
       root.dataset.theme = before;
       return found;
     }""")
