@@ -32,7 +32,9 @@ def test_numbers_have_all_digits(console: Console, flights: ServedTopic) -> None
 def test_a_mean_is_rounded(console: Console, flights: ServedTopic) -> None:
     """To what can be read; the mouse shows all digits that the service computed."""
     flights.write(*(flight("UA", number, "late", delay={"dep": number * 10}) for number in (1, 2, 4)))
-    flights.write(flight("UA", 5, "late", price=23.333333333333332, low=0.3333333333333333, mean=8.4472049689441))
+    flights.write(
+        flight("UA", 5, "late", price=23.333333333333332, low=0.3333333333333333, mean=8.4472049689441)
+    )
     console.grid(flights.name)
     expect(console.cells("23.3333")).to_have_attribute("title", "23.333333333333332")
     expect(console.cells("0.3333")).to_have_attribute("title", "0.3333333333333333")
