@@ -140,11 +140,17 @@ def test_a_pivot_shows_its_values_whole(console: Console, flights: ServedTopic) 
 
 
 def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, flights: ServedTopic) -> None:
-    """A text is proposed where the records have texts, and a number where they have numbers."""
+    """A text is proposed where the records have texts, a number where they have numbers, and now for a time."""
     console.grid(flights.name)
     console.more().get_by_role("button", name="Write…").click()
-    record = console.page.get_by_role("dialog").get_by_label("Record")
+    dialog = console.page.get_by_role("dialog")
+    record = dialog.get_by_label("Record")
     assert json.loads(record.input_value()) == {"carrier": "", "flight": 0}
+    dialog.get_by_role("button", name="close", exact=True).click()
+    flights.write(flight("2026-11-28T10:00:00Z", 9, "late"))
+    console.grid(flights.name, filter="/flight = 9")
+    console.more().get_by_role("button", name="Write…").click()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", json.loads(record.input_value())["carrier"])
 
 
 def test_a_column_that_does_not_fit_fades(console: Console, flights: ServedTopic) -> None:

@@ -85,7 +85,7 @@ def test_offsets_are_of_the_same_instant_as_positions(console: Console, flights:
         expect(row.locator("[data-label='Offsets in the log']")).to_have_text(f"0 – {position}")
 
 
-def test_the_lag_is_that_of_the_offsets_beside_it(console: Console, flights: ServedTopic) -> None:
+def test_the_lag_is_that_of_the_offsets_next_to_it(console: Console, flights: ServedTopic) -> None:
     """Kafka is asked for them after the service has noted its own lag, while the log grows."""
 
     def grow(asked: Route) -> None:
