@@ -169,7 +169,7 @@ def test_a_filter_is_completed(console: Console, flights: ServedTopic) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_label("Filter", exact=True)).to_have_value("/status")
     page.keyboard.type(" = 'l")
-    expect(options.first).to_contain_text("'late'")
+    expect(options.first).to_have_text("'late'2 in a sample of 3 records")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Tab")
     page.keyboard.type(" AND leng")
@@ -233,10 +233,16 @@ def test_values_are_counted(console: Console, flights: ServedTopic) -> None:
     facets = console.page.get_by_role("list", name="values of /status").get_by_role("button")
     expect(facets).to_have_text(["late 2", "landed 1"])
     flights.write(flight("DL", 4, "landed"), flight("DL", 5, "landed"))
-    expect(facets).to_have_text(["landed 3", "late 2"])
+    expect(facets).to_have_text(["late 2", "landed 3"])  # in the same places as before
+    for facet in facets.all():
+        bar, number = facet.locator(".bar").bounding_box(), facet.locator(".number").bounding_box()
+        assert bar is not None
+        assert number is not None
+        assert bar["x"] + bar["width"] <= number["x"]
     console.button("Counts").click()
     expect(facets).to_have_count(0)
     console.button("Counts").click()
+    expect(facets).to_have_text(["landed 3", "late 2"])
     console.page.get_by_label("Count by").select_option("/carrier")
     carriers = console.page.get_by_role("list", name="values of /carrier").get_by_role("button")
     expect(carriers).to_have_count(4)
@@ -591,6 +597,7 @@ def test_the_schemas_of_a_topic(console: Console, served: Served) -> None:
     expect(changes.locator("ins")).to_have_text(['+       "type": "string"'])
     expect(unknown.locator(".chip.bad")).to_have_text("unknown")
     expect(unknown).to_contain_text("the registry had no such schema")
+    expect(page.locator("main .title .chip.warn")).to_have_text("live, but 2 schemas can't be read")
     expect(unknown.get_by_text("Text")).to_have_count(0)
     expect(page.get_by_role("region", name="Kafka topics")).to_contain_text(f"{name}.schemas")
     check_in_all_looks(page)
@@ -603,6 +610,8 @@ def test_the_page_of_a_view(console: Console, served: Served, flights: ServedTop
     facts = page.locator("dl.view div")
     first = [f"From{flights.name}", "Filter/status = 'late'", "Grouping/carrier"]
     expect(facts).to_have_text([*first, "Projection/carrier, COUNT(1) AS /flights", "Reflectsnot known"])
+    key = page.locator("dl.facts div").filter(has_text=re.compile("^Key"))
+    expect(key).to_have_text("Keythe grouping: /carrier")
     service = served.system.service("views").start()
     expect(facts.last).to_contain_text(f"{flights.name} up to {flights.name}:")
     check_in_all_looks(page)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,11 +140,44 @@ def test_a_pivot_shows_its_values_whole(console: Console, flights: ServedTopic) 
 
 
 def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, flights: ServedTopic) -> None:
-    """A text is proposed where the records have texts, and a number where they have numbers."""
+    """A text is proposed where the records have texts, a number where they have numbers, and now for a time."""
     console.grid(flights.name)
     console.more().get_by_role("button", name="Write…").click()
-    record = console.page.get_by_role("dialog").get_by_label("Record")
+    dialog = console.page.get_by_role("dialog")
+    record = dialog.get_by_label("Record")
     assert json.loads(record.input_value()) == {"carrier": "", "flight": 0}
+    dialog.get_by_role("button", name="close", exact=True).click()
+    flights.write(flight("2026-11-28T10:00:00Z", 9, "late"))
+    console.grid(flights.name, filter="/flight = 9")
+    console.more().get_by_role("button", name="Write…").click()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", json.loads(record.input_value())["carrier"])
+
+
+def test_a_column_that_does_not_fit_fades(console: Console, flights: ServedTopic) -> None:
+    """A number of which only some digits are seen looks like another number."""
+    more = {f"number{index}": 1234567 for index in range(20)}
+    flights.write(flight("UA", 1, "late", **more))
+    console.grid(flights.name)
+    cut = console.page.locator("perspective-viewer regular-table tbody td[data-cut]")
+    expect(cut).to_have_count(3)
+    expect(cut.first).to_have_css("mask-image", re.compile("linear-gradient"))
+    console.page.set_viewport_size({"width": 4000, "height": 800})
+    expect(cut).to_have_count(0)
+    console.page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_the_theme_changes_at_once(console: Console, flights: ServedTopic) -> None:
+    """Also below a button's text: for a moment, it stood on the ground of the other theme."""
+    console.grid(flights.name)
+    grounds = console.page.evaluate("""() => {
+      const root = document.documentElement, before = root.dataset.theme;
+      root.dataset.theme = before === "dark" ? "light" : "dark";
+      const groundOf = (name) => getComputedStyle(document.querySelector(name)).backgroundColor;
+      const found = [".options", "#filter"].map(groundOf);
+      root.dataset.theme = before;
+      return found;
+    }""")
+    assert grounds[0] == grounds[1]
 
 
 def test_a_phone(console: Console, flights: ServedTopic) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Producer
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO
@@ -37,6 +37,8 @@ def test_nothing_is_live_without_a_connection(console: Console, flights: ServedT
         expect(state).to_have_text(UNKNOWN)
         expect(page.locator("main .title")).to_contain_text(re.compile(r"as of \d\d:\d\d:\d\d UTC"))
         expect(console.topic(flights.name).locator("[data-label='Newest change']")).to_contain_text("at ")
+        for label in ("Changes/s, last minute", "Lag", "Subscriptions"):
+            expect(console.topic(flights.name).locator(f"[data-label='{label}']")).to_have_text("–")
         expect(page.locator(".chip.ok")).to_have_count(0)
     expect(state).to_have_text("live")
     console.go(f"topic/{flights.name}")
@@ -81,6 +83,24 @@ def test_offsets_are_of_the_same_instant_as_positions(console: Console, flights:
     for row in rows.all():
         position = row.locator("[data-label=Position]").inner_text()
         expect(row.locator("[data-label='Offsets in the log']")).to_have_text(f"0 – {position}")
+
+
+def test_the_lag_is_that_of_the_offsets_next_to_it(console: Console, flights: ServedTopic) -> None:
+    """Kafka is asked for them after the service has noted its own lag, while the log grows."""
+
+    def grow(asked: Route) -> None:
+        answer = asked.fetch()
+        found = answer.json()
+        for partition in found["kafka_topics"][0]["partitions"]:
+            partition["end"] += 70
+        asked.fulfill(response=answer, json=found)
+
+    page = console.page
+    page.route(re.compile(r"/topics/[^/]+/kafka$"), grow)
+    console.go(f"topic/{flights.name}")
+    lags = page.get_by_role("region", name="partitions").locator("[data-label=Lag]")
+    expect(lags).to_have_text(["70", "70"])
+    page.unroute(re.compile(r"/topics/[^/]+/kafka$"))
 
 
 def test_dead_letters_are_counted_where_the_topics_are(console: Console, served: Served) -> None:

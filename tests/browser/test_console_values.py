@@ -32,10 +32,13 @@ def test_numbers_have_all_digits(console: Console, flights: ServedTopic) -> None
 def test_a_mean_is_rounded(console: Console, flights: ServedTopic) -> None:
     """To what can be read; the mouse shows all digits that the service computed."""
     flights.write(*(flight("UA", number, "late", delay={"dep": number * 10}) for number in (1, 2, 4)))
-    flights.write(flight("UA", 5, "late", price=23.333333333333332, low=0.3333333333333333))
+    flights.write(
+        flight("UA", 5, "late", price=23.333333333333332, low=0.3333333333333333, mean=8.4472049689441)
+    )
     console.grid(flights.name)
     expect(console.cells("23.3333")).to_have_attribute("title", "23.333333333333332")
     expect(console.cells("0.3333")).to_have_attribute("title", "0.3333333333333333")
+    expect(console.cells("8.4472")).to_have_attribute("title", "8.4472049689441")
 
 
 def test_a_pivot_counts_in_whole_numbers(console: Console, flights: ServedTopic) -> None:
@@ -117,6 +120,8 @@ def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, f
     service = served.system.service("views").start()
     console.grid(view.name)
     expect(page.locator(".title .origin")).to_have_text(origin)
+    example = "every record; a filter is, for example, /carrier IS NOT NULL"
+    expect(page.get_by_label("Filter", exact=True)).to_have_attribute("placeholder", example)
     console.cells("UA").click()
     expect(page.locator("aside .json")).to_contain_text('"flights"')
     page.keyboard.press("w")

@@ -223,8 +223,11 @@ def test_a_lost_connection(console: Console, flights: ServedTopic, served: Serve
         assert page.locator(".viewer").evaluate("viewer => getComputedStyle(viewer).opacity") == "0.5"
         page.set_viewport_size({"width": 360, "height": 800})
         expect(page.locator(".bar .chip")).to_be_visible()
+        assert page.locator(".bar .chip").evaluate("chip => chip.scrollWidth - chip.clientWidth") <= 0
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         page.set_viewport_size({"width": 1280, "height": 800})
+        page.get_by_label("Count by").select_option("/flight")
+        expect(page.locator(".facets")).to_contain_text("not counted: there is no connection")
         for name in ("Write…", "Delete…"):
             expect(console.more().get_by_role("button", name=name)).to_be_disabled()
         expect(console.more()).to_contain_text("Nothing can be written until it is back")

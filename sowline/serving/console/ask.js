@@ -1,14 +1,17 @@
 // The form above a grid: filter, condition, and options.
 import { html, useEffect, useState } from "./lib.js";
 import { CONFLATION, LIMIT } from "./asked.js";
-import { keyPaths } from "./fields.js";
+import { isField, keyPaths } from "./fields.js";
 import { FilterInput, Warnings, remember } from "./filter.js";
 import { Mistake } from "./text.js";
 import { go } from "./route.js";
 
 const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
 
-export function Ask({ topic, route, refused, isLoading, live, children }) {
+// A field that the records have, for examples: one that tells them apart, if it is known; undefined for no records.
+const exampleOf = (topic, columns) => keyPaths(topic)[0] ?? topic.view?.grouping[0] ?? columns.find(({ path }) => isField(path))?.path;
+
+export function Ask({ topic, route, refused, isLoading, live, columns, children }) {
   const [filter, setFilter] = useState(route.filter ?? "");
   const [condition, setCondition] = useState(route.condition ?? "");
   const [options, setOptions] = useState(route.options ?? "");
@@ -27,12 +30,12 @@ export function Ask({ topic, route, refused, isLoading, live, children }) {
     change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim(), order: order.trim() });
   };
   const isOfCondition = refused?.reason === "bad condition";
-  const key = keyPaths(topic)[0] ?? "/field";
+  const example = exampleOf(topic, columns);
   return html`
     <form class="ask" onSubmit=${submit} role="search" aria-label="which records">
       <div class="row">
         <div class="field grow"><label class="unseen" for="filter">Filter</label>
-          <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${`every record; a filter is, for example, ${key} IS NOT NULL`}
+          <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${example ? `every record; a filter is, for example, ${example} IS NOT NULL` : "every record"}
             invalid=${refused && !isOfCondition ? "true" : "false"} describedBy="filter-mistake" /></div>
         ${topic.documents && html`<label class="field grow">Condition
           <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"
@@ -48,7 +51,7 @@ export function Ask({ topic, route, refused, isLoading, live, children }) {
           <label class="field" title="How often the service sends what has changed">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
             ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
           ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
-          <label class="field grow" title="Options of a subscription as the API has them: select=[-/,+${key}], for example, sends only ${key}">Further options <input class="mono" value=${options} placeholder="none" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
+          <label class="field grow" title="Options of a subscription as the API has them${example ? `: select=[-/,+${example}], for example, sends only ${example}` : ""}">Further options <input class="mono" value=${options} placeholder="none" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
       </div>`}
     </form>
   `;

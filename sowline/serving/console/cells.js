@@ -1,13 +1,14 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
-import { at, nameOf, timeOf } from "./fields.js";
+import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant } from "./text.js";
+import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
 const COLUMNS_MORE = 8;
-const DIGITS_MAX = 14;
+const DIGITS_MAX = 12;
 const FRACTION = 4;
 
 const ORDER = new Intl.DateTimeFormat(navigator.languages, TIMES).formatToParts(0).map(({ type }) => type).filter((type) => type !== "literal");
@@ -25,6 +26,7 @@ ofGrid.replaceSync(`
   regular-table { margin: 4px 0 0 8px !important; --rt-hover--border-color: var(--inactive--border-color) !important; }
   tbody tr:hover :is(td, th):not([data-open]) { background-color: var(--hover); box-shadow: none !important; }
   tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
+  [data-cut] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 48px), transparent var(--shown)); }
   tbody td[data-open]:first-child { box-shadow: inset 3px 0 var(--accent), inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
 `);
 
@@ -164,6 +166,7 @@ function mark(one, datagrid, table) {
     cell.toggleAttribute("data-open", isOf && key === opened);
     isSeen ||= isOf && key === opened;
   }
+  fade(table);
   if (one.isSeen === isSeen) return;
   one.isSeen = isSeen;
   datagrid.dispatchEvent(new CustomEvent("row-seen", { detail: isSeen, bubbles: true }));
@@ -191,6 +194,8 @@ function title(head) {
   if (path.startsWith("/")) {
     head.textContent = nameOf(path);
     cell.title = path;
+  } else if (path === KEY_COLUMN) {
+    cell.title = SOW_KEY;
   } else if (nameOf(cell.title) !== path) {
     cell.removeAttribute("title");
   }
@@ -212,6 +217,17 @@ function widen(table) {
   const last = (leaves ?? []).findLastIndex((cell) => cell.classList.contains("psp-header-corner"));
   if (last >= 0) for (const { textContent } of table.querySelectorAll("tbody th")) need(last, textContent.length);
   leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + 24px)` : ""; });
+}
+
+// The column that does not fit fades out: the first digits of a number look like another number.
+function fade(table) {
+  const edge = table.getBoundingClientRect().left + table.clientLeft + table.clientWidth;
+  const leaves = [...(table.querySelector("thead tr:last-child")?.cells ?? [])].map((cell) => cell.getBoundingClientRect());
+  const at = leaves.findIndex(({ left, right }) => left < edge && right > edge + 1);
+  const cut = new Set(at < 0 ? [] : [...table.querySelectorAll("tr")].map(({ cells }) => cells[cells.length + at - leaves.length]));
+  for (const cell of table.querySelectorAll("[data-cut]")) if (!cut.has(cell)) cell.removeAttribute("data-cut");
+  for (const cell of cut) cell?.setAttribute("data-cut", "");
+  if (at >= 0) table.style.setProperty("--shown", `${Math.round(edge - leaves[at].left)}px`);
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.

@@ -3,7 +3,7 @@ import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { describedFields, dividing } from "./columns.js";
 import { isField } from "./fields.js";
 import { literal, said, service } from "./service.js";
-import { count } from "./text.js";
+import { count, plural } from "./text.js";
 
 const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS NOT NULL", "BEGINS WITH", "ENDS WITH"];
 const NOTHING = { fields: [], functions: [] };
@@ -39,13 +39,13 @@ const VALUE = /(\/[^\s()=<>!,']+)\s*(?:=|!=|<>|IN\s*\((?:[^()]*,)?)\s*('?[^\s()'
 const WORD = /(^|[\s(])([A-Za-z_]+)$/;
 
 // What may follow the text before the caret: [{text, from, kind, note}], where `from` is the column that it replaces from.
-export function completions(before, { fields, functions }) {
+export function completions(before, { fields, functions, sampled }) {
   const value = VALUE.exec(before);
   if (value) {
     const field = fields.find(({ path }) => path === value[1]);
     const typed = value[2].replace(/^'/, "").toLowerCase();
     return (field?.values ?? [])
-      .map(({ value: one, records }) => ({ text: literal(one), from: before.length - value[2].length, kind: "value", note: `${count(records)} in a sample` }))
+      .map(({ value: one, records }) => ({ text: literal(one), from: before.length - value[2].length, kind: "value", note: `${count(records)} in a sample of ${plural(sampled, "record")}` }))
       .filter(({ text }) => text.replace(/^'/, "").toLowerCase().startsWith(typed));
   }
   const field = FIELD.exec(before);
@@ -130,7 +130,17 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
   </div>`;
 }
 
-// How many of the matching records have each value of a field, the most frequent first: groups that the service keeps.
+// The most frequent values in the order in which they came first, and then the others: a row that gives way to another one
+// while somebody reads it, or aims at it, is worse than one that is out of order.
+function steady(values, places) {
+  const shown = values.slice(0, FACETS_MAX);
+  for (const { value = null } of shown) if (!places.has(value)) places.set(value, places.size);
+  const placeOf = ({ value = null }) => places.get(value);
+  return [...shown.sort((one, other) => placeOf(one) - placeOf(other)), ...values.slice(FACETS_MAX)];
+}
+
+// How many of the matching records have each value of a field, at first the most frequent first: groups that the service
+// keeps.
 function useCounts(topic, asked, path) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
@@ -141,9 +151,10 @@ function useCounts(topic, asked, path) {
     const fail = (problem) => !closed && setError(said(problem));
     const grouped = [...conflation, `grouping=[${path}]`, `projection=[${path} AS /value,COUNT(1) AS /records]`, ...options].join(",");
     const view = service.client.view(topic.name, { filter, condition, options: grouped, orderBy: "/records DESC", skipN: 0, topN: FACETS_MAX + 1 });
+    const places = new Map();
     const look = () => {
       timer = undefined;
-      setFound([...view.values()]);
+      setFound(steady([...view.values()], places));
     };
     view.onStatus((status) => status === "failed" && fail(view.error));
     view.ready.then(() => {
@@ -162,12 +173,15 @@ function useCounts(topic, asked, path) {
 
 function Facet({ topic, asked, path, onFilter }) {
   const [found, error] = useCounts(topic, asked, path);
-  const most = Math.max(1, ...(found ?? []).map(({ records }) => records));
+  const shown = (found ?? []).slice(0, FACETS_MAX);
+  const most = Math.max(1, ...shown.map(({ records }) => records));
+  const room = Math.max(0, ...shown.map(({ records }) => count(records).length));
   return html`<section><h2>${path}</h2>
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
-    ${found && html`<ul aria-label="values of ${path}">${found.slice(0, FACETS_MAX).map(({ value = null, records }) => html`
+    ${!found && !error && service.isLost && html`<p class="muted uncounted">not counted: there is no connection</p>`}
+    ${found && html`<ul aria-label="values of ${path}">${shown.map(({ value = null, records }) => html`
       <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title="show only these">
-        <span class="bar" style=${`width: ${(100 * records) / most}%`}></span><code>${value === null ? "no value" : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
+        <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
       ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
   </section>`;
 }

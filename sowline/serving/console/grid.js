@@ -278,7 +278,7 @@ export function Grid({ topic, route }) {
             ${!isComputed(topic) && html`<${Offline} />`}
           <//>
         </div></div>
-      <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live}>
+      <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns}>
         ${canCount && html`<button type="button" class="counts" aria-pressed=${isCounting} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
       <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />

@@ -52,11 +52,17 @@ function beforeEach(schemas) {
   return schemas.map((one, index) => [one, schemas.slice(0, index).findLast(({ subject, schema }) => subject === one.subject && schema && one.schema)]);
 }
 
-export function Schemas({ topic }) {
+// `onTrouble` is told in words how many schemas can't be read.
+export function Schemas({ topic, onTrouble }) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
   useEffect(() => {
-    askJson(topicPath(topic.name, "schemas")).then((answer) => { setFound(answer); setError(undefined); }, setError);
+    askJson(topicPath(topic.name, "schemas")).then((answer) => {
+      setFound(answer);
+      setError(undefined);
+      const unread = answer.schemas.filter(({ state }) => state !== "readable").length;
+      onTrouble(unread ? `${plural(unread, "schema")} can't be read` : undefined);
+    }, setError);
   }, [topic.name, service.logons]);
   const reader = found?.reader_schema ?? topic.reader_schema;
   const registered = found?.schemas.find(({ version, schema }) => version !== null && schema?.digest === found.reader_schema.digest);

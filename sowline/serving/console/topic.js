@@ -18,9 +18,14 @@ const TAILS = { dead: "Dead letters", log: "Log", changes: "Changes" };
 const WAYS = { publish: "publish", delta_publish: "delta_publish", delta: "delta" };
 const VALUE_CHARS = 2000;
 
-// Where the SOW keys of a topic come from, in words.
+// Where the SOW keys of a topic come from, in words. Nobody publishes to a view.
+function keyOfView({ from, joins, grouping }) {
+  if (grouping.length) return `the grouping: ${grouping.join(", ")}`;
+  const several = joins.filter(({ multiply }) => multiply).map(({ topic }) => topic);
+  return several.length ? `the keys of ${[from, ...several].join(" and ")}` : `as in ${from}`;
+}
 const SOURCES = { kafka_key: "given by publishers, as Kafka key", header: "given by publishers, in a header" };
-const keyOf = ({ key }) => (Array.isArray(key) ? key.join(", ") : key.from ? (SOURCES[key.from] ?? `from ${key.from}`) : `made by ${key.generator}`);
+const keyOf = ({ key, view }) => (view ? keyOfView(view) : Array.isArray(key) ? key.join(", ") : key.from ? (SOURCES[key.from] ?? `from ${key.from}`) : `made by ${key.generator}`);
 
 function Facts({ topic, answer, seen }) {
   const facts = [
@@ -60,14 +65,20 @@ function heldBy({ transaction }) {
   return transaction && html`since offset <code>${transaction.offset}</code>${transaction.written && `, ${transaction.written}`}`;
 }
 
-// `inLog` are the offsets that Kafka keeps of the log, by partition, if they are of the same instant.
+// How many offsets of the log come after a position, which is `offset.n` where one record of the log makes several changes.
+const lagAfter = (position, { begin, end }) => Math.max(0, end - Math.max(begin, Math.floor(Number(position)) + 1));
+
+// `inLog` are the offsets that Kafka keeps of the log, by partition, if they are of the same instant: then the lag is
+// what these figures say, and not that of the instant at which the service last asked Kafka.
 function Partitions({ topic, inLog }) {
   const held = topic.lags.some((one) => one.transaction);
-  const kept = new Map(inLog?.map(({ partition, begin, end }) => [partition, end > begin ? `${begin} – ${end - 1}` : "none"]));
+  const offsets = new Map((inLog || []).map((one) => [one.partition, one]));
+  const kept = ({ begin, end }) => (end > begin ? `${begin} – ${end - 1}` : "none");
+  const lagOf = ({ partition, position, lag }) => (offsets.has(partition) ? lagAfter(position, offsets.get(partition)) : lag);
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
-    <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
-    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${kept.get(one.partition)}</code></td>`}
-      <td class="number" data-label="Lag">${one.lag === null ? "unknown" : count(one.lag)}</td><td class="number" data-label="Seconds behind">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
+    <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers; after a point, which of its changes, where it makes several">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title=${inLog ? "Offsets of the log after the position: records that are not in the answers yet, and ends of transactions" : "Records of the log that are not in the answers yet"}>Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
+    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
+      <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -167,6 +178,7 @@ export function TopicPage({ topic, route }) {
   // Positions and offsets stand side by side: they are of the same instant.
   const [both, noKafka, old] = usePolled(["topics", topicPath(topic.name, "kafka")], KAFKA_EVERY_MS);
   const [writing, setWriting] = useState();
+  const [trouble, setTrouble] = useState();
   const messages = useRef();
   const named = (found) => found?.topics.find(({ name }) => name === topic.name);
   const now = named(answer?.body);
@@ -181,14 +193,14 @@ export function TopicPage({ topic, route }) {
   return html`
     <section class="topic ${seen ? "old" : ""}" aria-labelledby="topic-title">
       <${Breadcrumb} route=${route} page="topic" />
-      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} />`}
+      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} trouble=${trouble} />`}
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!now && !error && html`<p class="muted" role="status">${answer ? "The query service serves this topic no more." : "Loading the topic…"}</p>`}
       ${now && html`
         <h2>Definition</h2><${Facts} topic=${now} answer=${answer} seen=${seen} />
         ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer.body.topics} />`}
-        ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} />`}
+        ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} onTrouble=${setTrouble} />`}
         <h2>Partitions <${Age} answer=${isPair ? inKafka : answer} /></h2><${Partitions} topic=${(isPair && named(inKafka.body[0])) || now} inLog=${isPair && inKafka.body[1].kafka_topics[0].partitions} />
         <h2>In Kafka <${Age} answer=${inKafka} /></h2><${KafkaTopics} topic=${topic} found=${inKafka?.body[1].kafka_topics} error=${noKafka} />
         ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}

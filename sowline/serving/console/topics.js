@@ -18,12 +18,14 @@ export function lateness({ lag, lag_seconds: seconds }) {
   return seconds > LATE_SECONDS ? `${seconds < 120 ? `${seconds.toFixed(1)} s` : span(seconds)} behind` : null;
 }
 
-// The state of a topic; that it is not known, if it was last `seen` at a time that is past.
-export function State({ topic, seen }) {
+// The state of a topic; that it is not known, if it was last `seen` at a time that is past. `trouble` are words for what
+// keeps messages out of a topic that is up to date otherwise.
+export function State({ topic, seen, trouble }) {
   if (seen) return html`<span class="chip">unknown, last seen ${seen.replace(" UTC", "")}</span>`;
   if (topic.loading) return html`<span class="chip warn">loading</span>`;
   if (topic.lag === null) return html`<span class="chip warn">lag unknown</span>`;
   const late = lateness(topic);
+  if (trouble && !late) return html`<span class="chip warn">live, but ${trouble}</span>`;
   return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? "live"}</span>`;
 }
 
@@ -52,7 +54,9 @@ function Row({ topic, answer, seen, dead }) {
   const { indexes = [] } = topic;
   const memory = indexes.reduce((sum, index) => sum + index.bytes, 0);
   const rates = ratesOf(topic.name);
-  const newest = rate(rates.at(-1)?.value);
+  // What is true of one instant only has no place beside a state that is not known.
+  const now = (text) => (seen ? "–" : text);
+  const newest = now(rate(rates.at(-1)?.value));
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
@@ -62,9 +66,9 @@ function Row({ topic, answer, seen, dead }) {
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
       <td class="number" data-label="Changes/s, last minute"><span class="rate"><${Spark} rates=${rates} now=${answer.at} label="changes a second in the last minute, now ${newest}" /> <span>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
-      <td class="number" data-label="Lag">${topic.lag === null ? "unknown" : count(topic.lag)}</td>
+      <td class="number" data-label="Lag">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
-      <td class="number" data-label="Subscriptions">${count(topic.subscriptions)}</td>
+      <td class="number" data-label="Subscriptions">${now(count(topic.subscriptions))}</td>
       <td class="number" data-label="Indexes">
         ${indexes.length === 0
           ? "–"

@@ -23,10 +23,10 @@ const waysOf = (topic, isOne) => Object.keys(WAYS).filter((way) => (isOne || way
 // A new record starts with the key fields, each with a value of the kind that the records have there.
 function emptyRecord(topic, columns) {
   const record = {};
-  const numbers = new Set(columns.filter(isNumeric).map(({ path }) => path));
+  const begins = new Map(columns.map((one) => [one.path, isNumeric(one) ? 0 : one.kind === "datetime" ? new Date().toISOString() : ""]));
   for (const path of keyPaths(topic)) {
     const names = stepsOf(path);
-    names.slice(0, -1).reduce((inner, name) => (inner[name] ??= {}), record)[names.at(-1)] = numbers.has(path) ? 0 : "";
+    names.slice(0, -1).reduce((inner, name) => (inner[name] ??= {}), record)[names.at(-1)] = begins.get(path) ?? "";
   }
   return JSON.stringify(record, null, 2);
 }
