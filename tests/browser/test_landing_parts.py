@@ -35,7 +35,7 @@ def window() -> Iterator[Page]:
             page.goto(f"http://127.0.0.1:{server.server_port}/page.css")
             page.evaluate(
                 """async () => {
-                  for (const name of ["board", "charts", "departures", "latency", "moments", "outage", "svg"])
+                  for (const name of ["board", "charts", "departures", "latency", "moments", "outage", "svg", "text"])
                     window[name] = await import(`/${name}.js`);
                 }"""
             )
@@ -202,6 +202,23 @@ def test_moments(window: Page) -> None:
     window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
     assert window.evaluate("read()") == [9, 7, 9]
     assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
+
+
+def test_a_chart_that_is_behind_the_board_says_so(window: Page) -> None:
+    """A few simulated minutes are the way of a conflated view; an hour is not."""
+    lag = window.evaluate(
+        """() => {
+          const at = new moments.Moments();
+          at.take("map", [{ moment: "2013-01-02T19:29:00Z" }]);
+          const unknown = at.behind("map");
+          at.take("departures", [{ moment: "2013-01-02T19:32:00Z" }]);
+          const little = at.behind("map");
+          at.take("departures", [{ moment: "2013-01-02T20:29:00Z" }]);
+          return [unknown, little, at.behind("map"), at.behind("departures")];
+        }"""
+    )
+    assert lag == [0, 0, 3600, 0]
+    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == ["10 min", "1 h", "1.5 h"]
 
 
 EVENT = "{ part: 'kafka', pressed_s: 100, back_s: null, is_lossless: null, verdict: '', records: null }"

@@ -1,5 +1,8 @@
 // The simulated moments at which the panels of the page stand: each that of the newest record that its view has shown.
 
+/** A panel that is behind the board by more simulated seconds says so. */
+const BEHIND_S = 5 * 60;
+
 export class Moments {
   /** By the name of a view, in seconds since 1970. */
   #newest = new Map();
@@ -20,6 +23,12 @@ export class Moments {
   /** The moment of a view; undefined before its first record. */
   of(name) {
     return this.#end ?? this.#newest.get(name);
+  }
+
+  /** How many simulated seconds a view is behind the departures, where that is worth a word; 0 otherwise. */
+  behind(name) {
+    const lag = this.of("departures") - this.of(name);
+    return lag > BEHIND_S ? lag : 0;
   }
 
   /** The newest of them. */

@@ -6,12 +6,15 @@ import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
 import { Outages } from "./outage.js";
-import { count, many, seconds, simulated, since, zone } from "./text.js";
+import { count, lasting, many, seconds, simulated, since, zone } from "./text.js";
 
-/** A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long, and not much later. */
+/**
+ * A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long and no chart is
+ * behind the board, and not much later. The charts are conflated: without the wait, the board would often be a batch ahead.
+ */
 const STILL_MS = 120;
 const TICK_MS = 100;
-const DRAW_MS_MAX = 600;
+const DRAW_MS_MAX = 1000;
 /** At the end, everything that was fed is on the page once no view has changed for longer than they are conflated. */
 const END_STILL_MS = 1200;
 const END_MS_MAX = 3500;
@@ -44,13 +47,19 @@ let isStill = false;
 
 /** Draw all that the views hold, at once: the clock, the counts, the rows and the charts are of one instant of the page. */
 function draw() {
-  for (const [name, view] of Object.entries(views)) moments.take(name, view.values());
+  takeMoments(moments);
   board.draw(departures.snapshot(), moments.of("departures") ?? 0, departures.status === "live");
   drawCarriers(get("carriers"), [...carriers.values()]);
   drawHeat(get("heat"), [...delays.values()]);
   map.draw([...arrivals.values()]);
-  drawMoments();
+  drawInstant();
 }
+
+function takeMoments(taker) {
+  for (const [name, view] of Object.entries(views)) taker.take(name, view.values());
+}
+
+const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
 
 /** The clock is the moment of the newest record that is shown; each panel says the moment of its own newest one. */
 function drawMoments() {
@@ -59,7 +68,9 @@ function drawMoments() {
   const ago = outages.phase === "down" && ended === undefined && outages.asOf !== null ? `, ${seconds(Math.max(0, Date.now() / 1000 - outages.asOf))} ago` : "";
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${ago}`);
+    const lag = moments.behind(node.dataset.of);
+    node.classList.toggle("behind", lag > 0);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} behind the board` : ""}${ago}`);
   }
 }
 
@@ -85,7 +96,7 @@ function drawInstant() {
   const phase = phaseNow();
   document.body.dataset.phase = phase;
   const [what, lasts] = get("chip").children;
-  write(what, PHASES[phase] ?? outages.chip);
+  write(what, phase === "live" && isBehind(moments) ? "Live, charts behind" : PHASES[phase] ?? outages.chip);
   write(lasts, phase === "down" ? ` for ${Math.max(0, Math.floor(now - outages.since))} s` : "");
   const latency = state?.latency_ms ?? null;
   write(get("latency"), phase === "down" && outages.asOf !== null ? seconds(Math.max(0, now - outages.asOf)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
@@ -196,10 +207,18 @@ function soon() {
   if (isStill) return;
   if (due === undefined) latest = changed + DRAW_MS_MAX;
   clearTimeout(due);
-  due = setTimeout(() => {
-    due = undefined;
-    if (!isStill) draw();
-  }, Math.max(0, Math.min(STILL_MS, latest - changed)));
+  due = setTimeout(drawDue, Math.max(0, Math.min(STILL_MS, latest - changed)));
+}
+
+function drawDue() {
+  due = undefined;
+  if (isStill) return;
+  // What is drawn keeps its moments until all is drawn anew.
+  const coming = new Moments();
+  takeMoments(coming);
+  const left = latest - Date.now();
+  if (left > 0 && isBehind(coming)) due = setTimeout(drawDue, Math.min(STILL_MS, left));
+  else draw();
 }
 departures.onChange((patch) => board.take(patch));
 for (const view of Object.values(views)) {
@@ -212,8 +231,5 @@ airports.ready.then(() => {
 setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
-new ResizeObserver(() => {
-  draw();
-  latencies.draw(ended ?? Date.now() / 1000, outages.spans, ended === undefined ? "now" : "end");
-}).observe(document.querySelector("main"));
+new ResizeObserver(draw).observe(document.querySelector("main"));
 write(get("zone"), `by your clock (${zone()})`);
