@@ -293,6 +293,28 @@ def test_the_latency_has_gaps(window: Page) -> None:
     assert window.evaluate(f"(chart.draw(20, [], 'end'), {axis})") == ["end", "1 min before", "2 min before"]
 
 
+def test_the_scale_holds_what_was_measured(window: Page) -> None:
+    """A latency of many seconds is inside of the axis, and seen though it stands alone."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          for (const [now, value] of [[10, 5], [11, null], [12, 19_120]]) chart.add(now, value, now);
+          chart.draw(20, [], "now");
+        }"""
+    )
+    assert window.locator("text.axis", has_text="100 s").count() == 1
+    assert (
+        window.locator("circle").evaluate_all("nodes => nodes.map((node) => node.getAttribute('r'))")
+        == ["1.5"] * 2
+    )
+    top, bottom = (
+        float(window.locator(f"[data-key='line {tick}']").get_attribute("y1") or 0)
+        for tick in ("100 s", "10 s")
+    )
+    assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
+
+
 def test_small_carriers_are_merged(window: Page) -> None:
     """Each tile has room for a name; the merged ones have the average of their flights, and their names."""
     sizes = "[[600, 1], [370, 2], [20, 10], [9, 0], [1, 30]]"

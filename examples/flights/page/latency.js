@@ -8,6 +8,8 @@ const GAP_S = 2;
 const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
 const LABEL_WIDTH = 40;
+/** A line that is shorter than so many pixels is a dot. */
+const DOT = 3;
 
 export class LatencyChart {
   #svg;
@@ -31,6 +33,7 @@ export class LatencyChart {
     const top = Math.log10(ticks.at(-1)[0]);
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
+    const lines = this.#lines();
     const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
       ...ticks.flatMap(([value, text]) => [
@@ -46,7 +49,8 @@ export class LatencyChart {
           { ...label, x: Math.min(width - RIGHT - LABEL_WIDTH / 2, Math.max(LEFT + LABEL_WIDTH / 2, (from + to) / 2)), y: TOP - 6 },
         ];
       }),
-      ...this.#lines().map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
+      ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
+      ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
     ]);
   }
 

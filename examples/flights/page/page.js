@@ -77,8 +77,8 @@ function drawMoments() {
 const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
   down: "since the last change",
-  checking: "the feed waits until everything is compared",
-  ending: "the feed has stopped; everything is compared",
+  checking: "median of the newest 200; the feed waits until everything is compared",
+  ending: "median of the newest 200; the feed has stopped, and everything is compared",
   live: "from the write to Kafka to a subscriber: median of the newest 200",
   ended: "last measured, from the write to Kafka to a subscriber",
   lost: "last measured, from the write to Kafka to a subscriber",
@@ -129,7 +129,8 @@ function takeState(taken) {
   state = taken;
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
-  latencies.add(now, outages.phase === "live" ? state.latency_ms : null, state.came_s);
+  // What waited out an outage comes right after it, while everything is compared: its latency belongs to the chart.
+  latencies.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
   drawEvents();
