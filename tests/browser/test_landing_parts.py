@@ -195,11 +195,13 @@ def test_moments(window: Page) -> None:
     window.evaluate(
         """() => {
           const [later, earlier] = [9, 5].map((second) => ({ moment: `1970-01-01T00:00:0${second}Z` }));
-          at.take("board", [later, earlier, {}, { moment: "now" }]);
+          at.take("board", [later, earlier, {}, { moment: "now" }], 100);
         }"""
     )
     window.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
-    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
+    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }], 200)""")
+    # Its age is that of the record whose moment it says.
+    assert window.evaluate("at.came('board')") == 100
     assert window.evaluate("read()") == [9, 7, 9]
     assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
 

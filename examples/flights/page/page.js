@@ -38,6 +38,10 @@ const latencies = new LatencyChart(get("latencies"));
 const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
 const moments = new Moments();
+/** By the name of a view, when it last changed, in seconds since 1970. */
+const changes = new Map();
+/** When any of them did, in milliseconds. */
+let changed = 0;
 let state;
 let isPressed = false;
 /** When the demo ended, in seconds since 1970. */
@@ -56,7 +60,9 @@ function draw() {
 }
 
 function takeMoments(taker) {
-  for (const [name, view] of Object.entries(views)) taker.take(name, view.values());
+  for (const [name, view] of Object.entries(views)) taker.take(name, view.values(), changes.get(name));
+  // A landing changes no row of the board but takes one away; the carriers have it, from the same topic and never earlier.
+  if (departures.status === "live") taker.take("departures", carriers.values(), changes.get("carriers"));
 }
 
 const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
@@ -65,10 +71,12 @@ const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name)
 function drawMoments() {
   const { newest } = moments;
   write(get("clock"), newest === undefined ? " " : simulated(newest));
-  const ago = outages.phase === "down" && ended === undefined && outages.asOf !== null ? `, ${seconds(Math.max(0, Date.now() / 1000 - outages.asOf))} ago` : "";
+  const isDown = outages.phase === "down" && ended === undefined;
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
     const lag = moments.behind(node.dataset.of);
+    const came = moments.came(node.dataset.of);
+    const ago = isDown && came !== undefined ? `, ${seconds(Math.max(0, Date.now() / 1000 - came))} ago` : "";
     node.classList.toggle("behind", lag > 0);
     write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} behind the board` : ""}${ago}`);
   }
@@ -99,7 +107,9 @@ function drawInstant() {
   write(what, phase === "live" && isBehind(moments) ? "Live, charts behind" : PHASES[phase] ?? outages.chip);
   write(lasts, phase === "down" ? ` for ${Math.max(0, Math.floor(now - outages.since))} s` : "");
   const latency = state?.latency_ms ?? null;
-  write(get("latency"), phase === "down" && outages.asOf !== null ? seconds(Math.max(0, now - outages.asOf)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
+  // A conflated view may have had its last change after the demo had its own.
+  const last = Math.max(outages.asOf ?? -Infinity, ...Object.keys(views).map((name) => moments.came(name) ?? -Infinity));
+  write(get("latency"), phase === "down" && last > -Infinity ? seconds(Math.max(0, now - last)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
   write(get("latency-of"), FIGURES[phase] ?? FIGURES.live);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
   latencies.draw(now, outages.spans, ended === undefined ? "now" : "end");
@@ -199,8 +209,6 @@ states.addEventListener("error", () => {
   drawInstant();
 });
 
-/** When a view last changed, in milliseconds since 1970. */
-let changed = 0;
 let due;
 let latest = 0;
 function soon() {
@@ -222,8 +230,11 @@ function drawDue() {
   else draw();
 }
 departures.onChange((patch) => board.take(patch));
-for (const view of Object.values(views)) {
-  view.onChange(soon);
+for (const [name, view] of Object.entries(views)) {
+  view.onChange(() => {
+    changes.set(name, Date.now() / 1000);
+    soon();
+  });
   view.onStatus(soon);
 }
 airports.ready.then(() => {
