@@ -122,7 +122,7 @@ def _stand_still(page: Page) -> None:
 def _kill_and_recover(page: Page) -> None:
     """Kill the materializer; the outage is shown while it lasts, and what it came to afterwards."""
     page.get_by_role("button", name="Kill the materializer").click()
-    expect(page.locator("#chip")).to_have_text(re.compile(r"^Materializer dead for \d+ s$"))
+    expect(page.locator("#chip")).to_have_text(re.compile(r"^Materializer dead for \d+\.\d s$"))
     expect(page.locator("#latency")).to_have_text(re.compile(r"^\d+\.\d s$"))
     expect(page.locator("#latency-of")).to_have_text("since the last change")
     expect(page.locator(".data .as-of")).to_have_text([re.compile(r"^as of .*\d\d:\d\d, \d+\.\d s ago$")] * 4)

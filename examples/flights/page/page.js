@@ -105,7 +105,7 @@ function drawInstant() {
   document.body.dataset.phase = phase;
   const [what, lasts] = get("chip").children;
   write(what, phase === "live" && isBehind(moments) ? "Live, charts behind" : PHASES[phase] ?? outages.chip);
-  write(lasts, phase === "down" ? ` for ${Math.max(0, Math.floor(now - outages.since))} s` : "");
+  write(lasts, phase === "down" ? ` for ${seconds(Math.max(0, now - outages.since))}` : "");
   const latency = state?.latency_ms ?? null;
   // A conflated view may have had its last change after the demo had its own.
   const last = Math.max(outages.asOf ?? -Infinity, ...Object.keys(views).map((name) => moments.came(name) ?? -Infinity));
