@@ -102,6 +102,9 @@ def _end(page: Page) -> None:
     expect(page.locator("#outcome p")).to_contain_text("These are equal: all")
     expect(page.locator("#outcome dd").first).to_have_text(re.compile(r"^[\d,]+$"))
     expect(page.locator("#chip")).to_have_text("Ended")
+    for name in (".live", ".running"):
+        expect(page.locator(name)).to_be_hidden()
+    expect(page.locator(".lead .over")).to_be_visible()
     expect(page.locator("#latencies")).to_contain_text("end")
     expect(page.locator("[data-part]:enabled")).to_have_count(0)
 
