@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -315,6 +316,25 @@ def test_the_scale_holds_what_was_measured(window: Page) -> None:
         for tick in ("100 s", "10 s")
     )
     assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
+
+
+def test_the_lengths_of_outages_do_not_overlap(window: Page) -> None:
+    """The length of an earlier outage stands left of that of a later one, or is left out where it has no room."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 300px; height: 200px'></svg>";
+          window.chart = new latency.LatencyChart(document.querySelector("svg"));
+          chart.add(0, 5, 0);
+        }"""
+    )
+    boxes = """[...document.querySelectorAll(".outage-label")].map((node) => node.getBoundingClientRect())
+      .map(({ left, right }) => [left, right]).sort(([one], [other]) => one - other)"""
+    for spans, labels in (("[90, 105], [107, 120]", 2), ("[1, 2], [3, 4], [5, 6]", 1)):
+        outages = f"[{spans}].map(([since, until]) => ({{ since, until }}))"
+        found = window.evaluate(f"(chart.draw(120, {outages}, 'now'), {boxes})")
+        assert window.locator(".outage").count() == spans.count("[")
+        assert len(found) == labels
+        assert all(one[1] < other[0] for one, other in pairwise(found))
 
 
 def test_small_carriers_are_merged(window: Page) -> None:
