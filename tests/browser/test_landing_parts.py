@@ -147,8 +147,6 @@ def departures(window: Page) -> Page:
 def test_the_board_is_filled(departures: Page) -> None:
     """Late flights that were due last stand before those that are next; each part takes what the other one leaves."""
     late, following = departures.evaluate("drawn(30, 30, 560)")
-    # A row that comes is legible at once.
-    assert departures.evaluate("getComputedStyle(document.querySelector('.enters td')).opacity") == "1"
     assert late == list(range(31 - len(late), 31))
     assert following == list(range(31, 36))
     rows = len(late) + len(following)
@@ -182,6 +180,24 @@ def test_what_became_of_a_flight_that_left(departures: Page) -> None:
         }"""
     )
     assert departures.locator(".left").inner_text() == "Last to leave the board: UA 3 cancelled, UA 1 landed"
+
+
+def test_only_changed_rows_are_tinted(departures: Page) -> None:
+    """A row that comes into sight, or whose record says the same of the flight, is not; a tinted one is legible."""
+    first, later, opacity = departures.evaluate(
+        """() => {
+          const flights = () => [...document.querySelectorAll(".changed")].map((row) => row.children[1].textContent);
+          const update = (key, status, before) => (
+            { type: "update", key, record: { status }, before: { status: before } });
+          whole.take({ changes: [{ type: "insert", key: "0", record: { status: "late" } }] });
+          drawn(2, 2, 560);
+          const first = flights();
+          whole.take({ changes: [update("1", "late", "scheduled"), update("2", "scheduled", "scheduled")] });
+          drawn(2, 5, 560);
+          return [first, flights(), getComputedStyle(document.querySelector(".changed td")).opacity];
+        }"""
+    )
+    assert (first, later, opacity) == ([], ["UA 2 United Air Lines"], "1")
 
 
 def test_moments(window: Page) -> None:
