@@ -364,6 +364,28 @@ def test_small_carriers_are_merged(window: Page) -> None:
     assert len(window.evaluate("charts.merged([{ value: 1 }])")) == 1
 
 
+def test_a_tile_has_its_name_and_number(window: Page) -> None:
+    """In two lines or in one, by its code where the name has no room; its title has all."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg id='carriers'></svg>";
+          window.tile = (width, height) => {
+            const svg = document.querySelector("svg");
+            svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
+            charts.drawCarriers(svg, [{ carrier: "UA", flights: 57, delay: 3 }]);
+            return [...svg.querySelectorAll("text")].map((node) => node.textContent);
+          };
+        }"""
+    )
+    assert window.evaluate("tile(300, 100)") == ["United Air Lines", "57 flights"]
+    assert window.evaluate("tile(300, 30)") == ["United Air Lines: 57"]
+    assert window.evaluate("tile(130, 30)") == ["United Air Lines"]
+    assert window.evaluate("tile(60, 30)") == ["UA: 57"]
+    assert window.evaluate("tile(60, 100)") == ["UA", "57"]
+    title = window.locator("#carriers rect title").text_content()
+    assert title == "United Air Lines: 57 flights, on average 3 min late"
+
+
 def test_the_scale_of_delays(window: Page) -> None:
     """Early and late have ends of their own, and 0 is the middle."""
     fills = window.evaluate("[-20, -5, 0, 15, 99].map(svg.delayFill)")
