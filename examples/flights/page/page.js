@@ -95,6 +95,7 @@ const FIGURES = {
 function phaseNow() {
   if (ended !== undefined) return "ended";
   if (isStill) return "lost";
+  if (state === undefined) return "starting";
   return outages.phase === "live" && state?.is_ending ? "ending" : outages.phase;
 }
 
