@@ -1,6 +1,6 @@
 // The simulated moments at which the panels of the page stand: each that of the newest record that its view has shown.
 
-/** A panel that is behind the board by more simulated seconds says so. */
+/** A panel that is behind the board by more simulated seconds says so: it lags, or nothing newer happened in it, as at night. */
 const BEHIND_S = 5 * 60;
 
 export class Moments {

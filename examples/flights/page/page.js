@@ -78,7 +78,7 @@ function drawMoments() {
     const came = moments.came(node.dataset.of);
     const ago = isDown && came !== undefined ? `, ${seconds(Math.max(0, Date.now() / 1000 - came))} ago` : "";
     node.classList.toggle("behind", lag > 0);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} behind the board` : ""}${ago}`);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}${ago}`);
   }
 }
 
@@ -105,7 +105,7 @@ function drawInstant() {
   const phase = phaseNow();
   document.body.dataset.phase = phase;
   const [what, lasts] = get("chip").children;
-  write(what, phase === "live" && isBehind(moments) ? "Live, charts behind" : PHASES[phase] ?? outages.chip);
+  write(what, phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
   write(lasts, phase === "down" ? ` for ${seconds(Math.max(0, now - outages.since))}` : "");
   const latency = state?.latency_ms ?? null;
   // A conflated view may have had its last change after the demo had its own.
