@@ -61,6 +61,7 @@ class Run:
         self._moved = ((0, 0, 0, 0), time.monotonic())
         self._is_held = False
         """Whether the feed waits, so that everything can be compared."""
+        self._outages = 0
         self._is_ending = False
         """Whether nothing is fed any more."""
 
@@ -133,7 +134,8 @@ class Run:
         return by_facts + [orjson.loads(body) for key, body in self._view.bodies.items() if key in visited]
 
     async def compared(self) -> list[str]:
-        """Hold the feed until everything that was fed has arrived, and return what was lost, as `losses` does."""
+        """After an outage, hold the feed until everything has arrived; return what was lost, as `losses` does."""
+        self._outages += 1
         self._is_held = True
         try:
             await self._wait(self._settled)
@@ -181,6 +183,7 @@ class Run:
             board_oofs=self._board.left,
             latencies_ms=self._view.latencies_ms,
             by_visitors=self._counter.by_visitors,
+            outages=self._outages,
             groups=self._groups,
         )
 

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from examples.flights.view import percentile
 
+SECONDS_FROM_MS = 10_000
+"""A time is given in seconds from here on."""
+
 
 class Summary(NamedTuple):
     """The numbers of one run; None is a number that was not taken."""
@@ -21,11 +24,13 @@ class Summary(NamedTuple):
     board_oofs: int
     latencies_ms: Sequence[float]
     by_visitors: int = 0
+    outages: int = 0
     groups: Mapping[str, int | None] = MappingProxyType({})
     """By view, how many records a query of it returns."""
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the name of each number, and the number as text."""
+        within = "99 of 100 within, outages included" if self.outages else "99 of 100 within"
         return [
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
@@ -36,9 +41,9 @@ class Summary(NamedTuple):
             *((f"records of the view {view}", _count(number)) for view, number in self.groups.items()),
             ("changes that Sowline sent", _count(self.changes_out)),
             ("flights that were cancelled", _count(self.oofs)),
-            (f"flights that left the board of {self.airport}", _count(self.board_oofs)),
+            (f"flights that left the {self.airport} board in the terminal", _count(self.board_oofs)),
             ("from Kafka to a subscriber, median", _time(percentile(self.latencies_ms, 0.5))),
-            ("from Kafka to a subscriber, 99 of 100 within", _time(percentile(self.latencies_ms, 0.99))),
+            (f"from Kafka to a subscriber, {within}", _time(percentile(self.latencies_ms, 0.99))),
         ]
 
     def verdict(self) -> str:
@@ -56,7 +61,9 @@ class Summary(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the numbers as an aligned table."""
-        return [f"{name:<44}{value:>12}" for name, value in self.rows()]
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return [f"{name:<{width}}{value:>12}" for name, value in rows]
 
 
 def _count(number: int | None) -> str:
@@ -64,4 +71,6 @@ def _count(number: int | None) -> str:
 
 
 def _time(ms: float | None) -> str:
-    return "-" if ms is None else f"{ms:,.0f} ms"
+    if ms is None:
+        return "-"
+    return f"{ms:,.0f} ms" if ms < SECONDS_FROM_MS else f"{ms / 1000:,.1f} s"

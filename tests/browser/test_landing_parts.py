@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def window() -> Iterator[Page]:
             page.goto(f"http://127.0.0.1:{server.server_port}/page.css")
             page.evaluate(
                 """async () => {
-                  for (const name of ["board", "charts", "departures", "latency", "moments", "outage", "svg"])
+                  for (const name of ["board", "charts", "departures", "latency", "moments", "outage", "svg", "text"])
                     window[name] = await import(`/${name}.js`);
                 }"""
             )
@@ -146,8 +147,6 @@ def departures(window: Page) -> Page:
 def test_the_board_is_filled(departures: Page) -> None:
     """Late flights that were due last stand before those that are next; each part takes what the other one leaves."""
     late, following = departures.evaluate("drawn(30, 30, 560)")
-    # A row that comes is legible at once.
-    assert departures.evaluate("getComputedStyle(document.querySelector('.enters td')).opacity") == "1"
     assert late == list(range(31 - len(late), 31))
     assert following == list(range(31, 36))
     rows = len(late) + len(following)
@@ -183,6 +182,24 @@ def test_what_became_of_a_flight_that_left(departures: Page) -> None:
     assert departures.locator(".left").inner_text() == "Last to leave the board: UA 3 cancelled, UA 1 landed"
 
 
+def test_only_changed_rows_are_tinted(departures: Page) -> None:
+    """A row that comes into sight, or whose record says the same of the flight, is not; a tinted one is legible."""
+    first, later, opacity = departures.evaluate(
+        """() => {
+          const flights = () => [...document.querySelectorAll(".changed")].map((row) => row.children[1].textContent);
+          const update = (key, status, before) => (
+            { type: "update", key, record: { status }, before: { status: before } });
+          whole.take({ changes: [{ type: "insert", key: "0", record: { status: "late" } }] });
+          drawn(2, 2, 560);
+          const first = flights();
+          whole.take({ changes: [update("1", "late", "scheduled"), update("2", "scheduled", "scheduled")] });
+          drawn(2, 5, 560);
+          return [first, flights(), getComputedStyle(document.querySelector(".changed td")).opacity];
+        }"""
+    )
+    assert (first, later, opacity) == ([], ["UA 2 United Air Lines"], "1")
+
+
 def test_moments(window: Page) -> None:
     """A view stands at its newest record, and never goes back; the page at the newest; at the end all at one."""
     window.evaluate(
@@ -195,13 +212,32 @@ def test_moments(window: Page) -> None:
     window.evaluate(
         """() => {
           const [later, earlier] = [9, 5].map((second) => ({ moment: `1970-01-01T00:00:0${second}Z` }));
-          at.take("board", [later, earlier, {}, { moment: "now" }]);
+          at.take("board", [later, earlier, {}, { moment: "now" }], 100);
         }"""
     )
     window.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
-    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
+    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }], 200)""")
+    # Its age is that of the record whose moment it says.
+    assert window.evaluate("at.came('board')") == 100
     assert window.evaluate("read()") == [9, 7, 9]
     assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
+
+
+def test_a_chart_that_is_behind_the_board_says_so(window: Page) -> None:
+    """A few simulated minutes are the way of a conflated view; an hour is not."""
+    lag = window.evaluate(
+        """() => {
+          const at = new moments.Moments();
+          at.take("map", [{ moment: "2013-01-02T19:29:00Z" }]);
+          const unknown = at.behind("map");
+          at.take("departures", [{ moment: "2013-01-02T19:32:00Z" }]);
+          const little = at.behind("map");
+          at.take("departures", [{ moment: "2013-01-02T20:29:00Z" }]);
+          return [unknown, little, at.behind("map"), at.behind("departures")];
+        }"""
+    )
+    assert lag == [0, 0, 3600, 0]
+    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == ["10 min", "1 h", "1.5 h"]
 
 
 EVENT = "{ part: 'kafka', pressed_s: 100, back_s: null, is_lossless: null, verdict: '', records: null }"
@@ -276,6 +312,47 @@ def test_the_latency_has_gaps(window: Page) -> None:
     assert window.evaluate(f"(chart.draw(20, [], 'end'), {axis})") == ["end", "1 min before", "2 min before"]
 
 
+def test_the_scale_holds_what_was_measured(window: Page) -> None:
+    """A latency of many seconds is inside of the axis, and seen though it stands alone."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          for (const [now, value] of [[10, 5], [11, null], [12, 19_120]]) chart.add(now, value, now);
+          chart.draw(20, [], "now");
+        }"""
+    )
+    assert window.locator("text.axis", has_text="100 s").count() == 1
+    assert (
+        window.locator("circle").evaluate_all("nodes => nodes.map((node) => node.getAttribute('r'))")
+        == ["1.5"] * 2
+    )
+    top, bottom = (
+        float(window.locator(f"[data-key='line {tick}']").get_attribute("y1") or 0)
+        for tick in ("100 s", "10 s")
+    )
+    assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
+
+
+def test_the_lengths_of_outages_do_not_overlap(window: Page) -> None:
+    """The length of an earlier outage stands left of that of a later one, or is left out where it has no room."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 300px; height: 200px'></svg>";
+          window.chart = new latency.LatencyChart(document.querySelector("svg"));
+          chart.add(0, 5, 0);
+        }"""
+    )
+    boxes = """[...document.querySelectorAll(".outage-label")].map((node) => node.getBoundingClientRect())
+      .map(({ left, right }) => [left, right]).sort(([one], [other]) => one - other)"""
+    for spans, labels in (("[90, 105], [107, 120]", 2), ("[1, 2], [3, 4], [5, 6]", 1)):
+        outages = f"[{spans}].map(([since, until]) => ({{ since, until }}))"
+        found = window.evaluate(f"(chart.draw(120, {outages}, 'now'), {boxes})")
+        assert window.locator(".outage").count() == spans.count("[")
+        assert len(found) == labels
+        assert all(one[1] < other[0] for one, other in pairwise(found))
+
+
 def test_small_carriers_are_merged(window: Page) -> None:
     """Each tile has room for a name; the merged ones have the average of their flights, and their names."""
     sizes = "[[600, 1], [370, 2], [20, 10], [9, 0], [1, 30]]"
@@ -285,6 +362,28 @@ def test_small_carriers_are_merged(window: Page) -> None:
     assert (tiles[2]["names"], tiles[2]["value"]) == ("n2, n3, n4", 30)
     assert tiles[2]["delay"] == pytest.approx(230 / 30)
     assert len(window.evaluate("charts.merged([{ value: 1 }])")) == 1
+
+
+def test_a_tile_has_its_name_and_number(window: Page) -> None:
+    """In two lines or in one, by its code where the name has no room; its title has all."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg id='carriers'></svg>";
+          window.tile = (width, height) => {
+            const svg = document.querySelector("svg");
+            svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
+            charts.drawCarriers(svg, [{ carrier: "UA", flights: 57, delay: 3 }]);
+            return [...svg.querySelectorAll("text")].map((node) => node.textContent);
+          };
+        }"""
+    )
+    assert window.evaluate("tile(300, 100)") == ["United Air Lines", "57 flights"]
+    assert window.evaluate("tile(300, 30)") == ["United Air Lines: 57"]
+    assert window.evaluate("tile(130, 30)") == ["United Air Lines"]
+    assert window.evaluate("tile(60, 30)") == ["UA: 57"]
+    assert window.evaluate("tile(60, 100)") == ["UA", "57"]
+    title = window.locator("#carriers rect title").text_content()
+    assert title == "United Air Lines: 57 flights, on average 3 min late"
 
 
 def test_the_scale_of_delays(window: Page) -> None:

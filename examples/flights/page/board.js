@@ -27,8 +27,8 @@ export class Board {
     this.#airports = airports;
   }
 
-  /** Show these keys and records in this order, as of a simulated moment (seconds since 1970); a row that has its place is not moved. */
-  show(entries, moment) {
+  /** Show these keys and records in this order, as of a simulated moment (seconds since 1970), those of some keys as changed; a row that has its place is not moved. */
+  show(entries, moment, changed = new Set()) {
     const wanted = new Set(entries.map(({ key }) => key));
     for (const [key, row] of this.#rows) {
       if (wanted.has(key)) continue;
@@ -39,6 +39,7 @@ export class Board {
     for (const { key, record } of entries) {
       const row = this.#rows.get(key) ?? this.#enter(key);
       this.#fill(row, record, moment);
+      if (changed.has(key)) row.classList.add("changed");
       if (place === row) place = place.nextElementSibling;
       else this.#body.insertBefore(row, place);
     }
@@ -46,9 +47,8 @@ export class Board {
 
   #enter(key) {
     const row = document.createElement("tr");
-    row.className = "enters";
-    // A row that is moved later must not slide in again.
-    row.addEventListener("animationend", () => row.classList.remove("enters"));
+    // A row that is moved later must not be tinted again.
+    row.addEventListener("animationend", () => row.classList.remove("changed"));
     for (let number = 0; number < 5; number += 1) row.append(document.createElement("td"));
     this.#rows.set(key, row);
     return row;

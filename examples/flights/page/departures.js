@@ -21,6 +21,8 @@ export class Departures {
   #next;
   /** What became of the late flights that left, the newest first. */
   #left = [];
+  /** The keys of the flights that changed since they were drawn: a row that only comes into sight has not. */
+  #changed = new Set();
 
   /** `root` has the table and, by their classes, its two parts, their counts, and what is said of flights that left; `airports` gives the name of an airport by its code. */
   constructor(root, airports) {
@@ -29,9 +31,10 @@ export class Departures {
     this.#next = new Board(this.#find(".next"), airports);
   }
 
-  /** Note which late flights a step of changes removes. One that was diverted has landed, too. */
+  /** Note which flights a step changes, and which late ones it removes. One that was diverted has landed, too. */
   take({ changes }) {
-    for (const { type, before, reason } of changes) {
+    for (const { type, key, record, before, reason } of changes) {
+      if (type === "insert" || (type === "update" && (record.status !== before.status || record.dep_delay !== before.dep_delay))) this.#changed.add(key);
       if (type !== "remove" || before.status === "scheduled") continue;
       this.#left.unshift(`${before.carrier} ${before.flight} ${reason === "deleted" ? "cancelled" : "landed"}`);
     }
@@ -42,11 +45,15 @@ export class Departures {
   draw(entries, moment, isLive) {
     const late = entries.filter(({ record }) => record.status !== "scheduled");
     const next = entries.filter(({ record }) => record.status === "scheduled");
+    const isFirst = this.#find("table").hidden;
     this.#find("table").hidden = entries.length === 0;
     this.#find(".empty").hidden = entries.length > 0;
     const [lateRows, nextRows] = shares(this.#fit(), late.length, next.length);
-    this.#late.show(late.slice(late.length - lateRows), moment);
-    this.#next.show(next.slice(0, nextRows), moment);
+    // At first, all are new.
+    const changed = isFirst ? undefined : this.#changed;
+    this.#late.show(late.slice(late.length - lateRows), moment, changed);
+    this.#next.show(next.slice(0, nextRows), moment, changed);
+    this.#changed.clear();
     const waiting = late.filter(({ record }) => isWaiting(record)).length;
     this.#write(".late-count", late.length ? `${many(late.length, "flight")}, ${waiting} of them still at the gate${late.length > lateRows ? `; the ${lateRows} due last:` : ""}` : "none");
     this.#write(".next-count", next.length ? `${many(next.length, "flight")}${next.length > nextRows ? `; the first ${nextRows}:` : ""}` : "none");

@@ -7,7 +7,9 @@ const SHOWN_S = 120;
 const GAP_S = 2;
 const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
-const LABEL_WIDTH = 40;
+const [LABEL_WIDTH, LABEL_GAP] = [42, 6];
+/** A line that is shorter than so many pixels is a dot. */
+const DOT = 3;
 
 export class LatencyChart {
   #svg;
@@ -31,6 +33,9 @@ export class LatencyChart {
     const top = Math.log10(ticks.at(-1)[0]);
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
+    const lines = this.#lines();
+    // From the newest outage on: the label of an earlier one stands left of it, or is left out.
+    let free = width - RIGHT;
     const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
       ...ticks.flatMap(([value, text]) => [
@@ -38,15 +43,19 @@ export class LatencyChart {
         { key: text, name: "text", class: "axis", "text-anchor": "end", text, x: LEFT - 8, y: y(value) + 4 },
       ]),
       ...[[0, last, "end"], [60, `1 min ${before}`, "middle"], [120, `2 min ${before}`, "start"]].map(([ago, text, anchor]) => ({ key: `at ${ago}`, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
-      ...outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).flatMap(({ since, until = now }) => {
+      ...outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).toReversed().flatMap(({ since, until = now }) => {
         const [from, to] = [x(since), x(until)];
-        const label = { key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle" };
+        const middle = Math.min(free - LABEL_WIDTH / 2, Math.max(LEFT + LABEL_WIDTH / 2, (from + to) / 2));
+        const label = { key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle", x: middle, y: TOP - 6 };
+        const hasRoom = middle - LABEL_WIDTH / 2 >= LEFT;
+        if (hasRoom) free = middle - LABEL_WIDTH / 2 - LABEL_GAP;
         return [
           { key: `outage ${since}`, name: "rect", class: "outage", x: from, width: Math.max(2, to - from), y: TOP, height: height - TOP - BOTTOM },
-          { ...label, x: Math.min(width - RIGHT - LABEL_WIDTH / 2, Math.max(LEFT + LABEL_WIDTH / 2, (from + to) / 2)), y: TOP - 6 },
+          ...(hasRoom ? [label] : []),
         ];
       }),
-      ...this.#lines().map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
+      ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
+      ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
     ]);
   }
 

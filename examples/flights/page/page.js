@@ -6,12 +6,15 @@ import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
 import { Outages } from "./outage.js";
-import { count, many, seconds, simulated, since, zone } from "./text.js";
+import { count, lasting, many, seconds, simulated, since, zone } from "./text.js";
 
-/** A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long, and not much later. */
+/**
+ * A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long and no chart is
+ * behind the board, and not much later. The charts are conflated: without the wait, the board would often be a batch ahead.
+ */
 const STILL_MS = 120;
 const TICK_MS = 100;
-const DRAW_MS_MAX = 600;
+const DRAW_MS_MAX = 1000;
 /** At the end, everything that was fed is on the page once no view has changed for longer than they are conflated. */
 const END_STILL_MS = 1200;
 const END_MS_MAX = 3500;
@@ -35,6 +38,10 @@ const latencies = new LatencyChart(get("latencies"));
 const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
 const moments = new Moments();
+/** By the name of a view, when it last changed, in seconds since 1970. */
+const changes = new Map();
+/** When any of them did, in milliseconds. */
+let changed = 0;
 let state;
 let isPressed = false;
 /** When the demo ended, in seconds since 1970. */
@@ -44,30 +51,42 @@ let isStill = false;
 
 /** Draw all that the views hold, at once: the clock, the counts, the rows and the charts are of one instant of the page. */
 function draw() {
-  for (const [name, view] of Object.entries(views)) moments.take(name, view.values());
+  takeMoments(moments);
   board.draw(departures.snapshot(), moments.of("departures") ?? 0, departures.status === "live");
   drawCarriers(get("carriers"), [...carriers.values()]);
   drawHeat(get("heat"), [...delays.values()]);
   map.draw([...arrivals.values()]);
-  drawMoments();
+  drawInstant();
 }
+
+function takeMoments(taker) {
+  for (const [name, view] of Object.entries(views)) taker.take(name, view.values(), changes.get(name));
+  // A landing changes no row of the board but takes one away; the carriers have it, from the same topic and never earlier.
+  if (departures.status === "live") taker.take("departures", carriers.values(), changes.get("carriers"));
+}
+
+const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
 
 /** The clock is the moment of the newest record that is shown; each panel says the moment of its own newest one. */
 function drawMoments() {
   const { newest } = moments;
   write(get("clock"), newest === undefined ? " " : simulated(newest));
-  const ago = outages.phase === "down" && ended === undefined && outages.asOf !== null ? `, ${seconds(Math.max(0, Date.now() / 1000 - outages.asOf))} ago` : "";
+  const isDown = outages.phase === "down" && ended === undefined;
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${ago}`);
+    const lag = moments.behind(node.dataset.of);
+    const came = moments.came(node.dataset.of);
+    const ago = isDown && came !== undefined ? `, ${seconds(Math.max(0, Date.now() / 1000 - came))} ago` : "";
+    node.classList.toggle("behind", lag > 0);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}${ago}`);
   }
 }
 
 const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
   down: "since the last change",
-  checking: "the feed waits until everything is compared",
-  ending: "the feed has stopped; everything is compared",
+  checking: "median of the newest 200; the feed waits until everything is compared",
+  ending: "median of the newest 200; the feed has stopped, and everything is compared",
   live: "from the write to Kafka to a subscriber: median of the newest 200",
   ended: "last measured, from the write to Kafka to a subscriber",
   lost: "last measured, from the write to Kafka to a subscriber",
@@ -76,6 +95,7 @@ const FIGURES = {
 function phaseNow() {
   if (ended !== undefined) return "ended";
   if (isStill) return "lost";
+  if (state === undefined) return "starting";
   return outages.phase === "live" && state?.is_ending ? "ending" : outages.phase;
 }
 
@@ -85,10 +105,12 @@ function drawInstant() {
   const phase = phaseNow();
   document.body.dataset.phase = phase;
   const [what, lasts] = get("chip").children;
-  write(what, PHASES[phase] ?? outages.chip);
-  write(lasts, phase === "down" ? ` for ${Math.max(0, Math.floor(now - outages.since))} s` : "");
+  write(what, phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
+  write(lasts, phase === "down" ? ` for ${seconds(Math.max(0, now - outages.since))}` : "");
   const latency = state?.latency_ms ?? null;
-  write(get("latency"), phase === "down" && outages.asOf !== null ? seconds(Math.max(0, now - outages.asOf)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
+  // A conflated view may have had its last change after the demo had its own.
+  const last = Math.max(outages.asOf ?? -Infinity, ...Object.keys(views).map((name) => moments.came(name) ?? -Infinity));
+  write(get("latency"), phase === "down" && last > -Infinity ? seconds(Math.max(0, now - last)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
   write(get("latency-of"), FIGURES[phase] ?? FIGURES.live);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
   latencies.draw(now, outages.spans, ended === undefined ? "now" : "end");
@@ -118,7 +140,8 @@ function takeState(taken) {
   state = taken;
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
-  latencies.add(now, outages.phase === "live" ? state.latency_ms : null, state.came_s);
+  // What waited out an outage comes right after it, while everything is compared: its latency belongs to the chart.
+  latencies.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
   drawEvents();
@@ -187,8 +210,6 @@ states.addEventListener("error", () => {
   drawInstant();
 });
 
-/** When a view last changed, in milliseconds since 1970. */
-let changed = 0;
 let due;
 let latest = 0;
 function soon() {
@@ -196,14 +217,25 @@ function soon() {
   if (isStill) return;
   if (due === undefined) latest = changed + DRAW_MS_MAX;
   clearTimeout(due);
-  due = setTimeout(() => {
-    due = undefined;
-    if (!isStill) draw();
-  }, Math.max(0, Math.min(STILL_MS, latest - changed)));
+  due = setTimeout(drawDue, Math.max(0, Math.min(STILL_MS, latest - changed)));
+}
+
+function drawDue() {
+  due = undefined;
+  if (isStill) return;
+  // What is drawn keeps its moments until all is drawn anew.
+  const coming = new Moments();
+  takeMoments(coming);
+  const left = latest - Date.now();
+  if (left > 0 && isBehind(coming)) due = setTimeout(drawDue, Math.min(STILL_MS, left));
+  else draw();
 }
 departures.onChange((patch) => board.take(patch));
-for (const view of Object.values(views)) {
-  view.onChange(soon);
+for (const [name, view] of Object.entries(views)) {
+  view.onChange(() => {
+    changes.set(name, Date.now() / 1000);
+    soon();
+  });
   view.onStatus(soon);
 }
 airports.ready.then(() => {
@@ -212,8 +244,5 @@ airports.ready.then(() => {
 setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
-new ResizeObserver(() => {
-  draw();
-  latencies.draw(ended ?? Date.now() / 1000, outages.spans, ended === undefined ? "now" : "end");
-}).observe(document.querySelector("main"));
+new ResizeObserver(draw).observe(document.querySelector("main"));
 write(get("zone"), `by your clock (${zone()})`);

@@ -34,6 +34,9 @@ export const day = (moment) => DAY.format(moment);
 /** A moment of the visitor's day. */
 export const wall = (seconds) => WALL.format(seconds * 1000);
 
+/** A simulated duration, as one number. */
+export const lasting = (seconds) => (seconds < 3600 ? `${Math.round(seconds / 60)} min` : `${Number((seconds / 3600).toFixed(1))} h`);
+
 export const seconds = (number) => `${number.toFixed(1)} s`;
 
 /** A time of day that the data has as the digits 515 or 1340; a visitor may write a record without it. */

@@ -104,10 +104,12 @@ def test_summary() -> None:
         "records of the view arrivals -",
         "changes that Sowline sent 12,345",
         "flights that were cancelled 3",
-        "flights that left the board of JFK 28",
+        "flights that left the JFK board in the terminal 28",
         "from Kafka to a subscriber, median 12 ms",
         "from Kafka to a subscriber, 99 of 100 within 12 ms",
     ]
+    last = summary._replace(latencies_ms=[19_120.0], outages=1).lines()[-1]
+    assert " ".join(last.split()) == "from Kafka to a subscriber, 99 of 100 within, outages included 19.1 s"
 
 
 def test_verdict() -> None:
