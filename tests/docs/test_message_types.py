@@ -192,7 +192,7 @@ CANONICAL: dict[str, tuple[dict[str, list[Value]], dict[str, list[Value]]]] = {
             )
         },
     ),
-    "the value itself; of a `oneof`, the member that is set": (
+    "the value itself; for a `oneof`, the member that is set": (
         {"a union": avro_values(["null", "int", "string"], (None, None), (1, 1), ("a", "a"))},
         {"oneof": [Value("oneof one { int32 y = 3; string x = 2; }", 'x: "a"', "a")]},
     ),

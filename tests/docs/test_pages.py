@@ -21,7 +21,6 @@ NOT_RUN = {
     ("docs/client.md", "prints measurements"): 1,
     ("docs/aggregation.md", "a grammar; the tables of the page are run"): 1,
     ("docs/bookmarks.md", "comes after ten seconds without a message"): 1,
-    ("docs/console.md", "fetches packages from a registry"): 1,
     ("docs/architecture.md", "a drawing"): 1,
     ("docs/demo.md", "a drawing"): 1,
     ("docs/deploy.md", "runs until it is stopped"): 1,

@@ -53,11 +53,11 @@ export function drawCarriers(svg, records) {
   keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, names, value, delay, x, y, width, height }) => {
     const title = `${names ?? name}: ${count(value)} flights, on average ${minutes(delay)}`;
     const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };
-    const isTall = height > 2 * LINE + 8;
+    const hasTwoLines = height > 2 * LINE + 8;
     // A tile of one line has the number behind the name.
-    const texts = [name, carrier].flatMap((text) => (isTall ? [text] : [`${text}: ${count(value)}`, text]));
+    const texts = [name, carrier].flatMap((text) => (hasTwoLines ? [text] : [`${text}: ${count(value)}`, text]));
     const label = height > LINE + 4 ? fitting(width, ...texts, "…") : undefined;
-    const number = isTall && label ? fitting(width, `${count(value)} flights`, count(value)) : undefined;
+    const number = hasTwoLines && label ? fitting(width, `${count(value)} flights`, count(value)) : undefined;
     return [
       { key: carrier, name: "rect", rx: 3, class: "shade", title, style: `fill: ${delayFill(delay)}`, ...box },
       ...(label ? [{ key: `${carrier} name`, name: "text", class: onShade(delay), text: label, x: x + 8, y: y + 18 }] : []),

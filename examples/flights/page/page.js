@@ -223,7 +223,7 @@ function soon() {
 function drawDue() {
   due = undefined;
   if (isStill) return;
-  // What is drawn keeps its moments until all is drawn anew.
+  // What is drawn keeps its moments until all is drawn again.
   const coming = new Moments();
   takeMoments(coming);
   const left = latest - Date.now();
