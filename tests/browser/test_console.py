@@ -805,7 +805,9 @@ def check_in_all_looks(page: Page) -> None:
             expect(page.locator("html")).to_have_attribute("data-theme", colors)
             if (viewer := page.locator("perspective-viewer")).count():
                 expect(viewer).to_have_attribute("theme", f"Pro {colors.title()}")
+                # The viewer has its new theme before it has drawn its cells in it.
+                viewer.evaluate("viewer => viewer.flush()")
                 expect(viewer.locator("td[data-changed]")).to_have_count(0)
             found = Axe().run(page, options={"resultTypes": ["violations"]})
-            assert found.violations_count == 0, found.generate_report()
+            assert [(one["id"], one["nodes"]) for one in found.response["violations"]] == [], (width, colors)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
