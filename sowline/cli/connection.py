@@ -91,15 +91,17 @@ def used_stack() -> RunningStack | None:
     """
     # None of several is chosen, but one of them may be at the usual URL.
     chosen = chosen_stack(USUAL_URL)
+    if chosen is not None or not Path(OWN_TOPICS).exists():
+        return chosen
     running = running_stacks()
-    if chosen is None and running and running[0].is_elsewhere and Path(OWN_TOPICS).exists():
+    if running and running[0].is_elsewhere:
         raise SowlineError(
             "not connected",
             f"expected a running `sowline up` of this directory, which has a {OWN_TOPICS}, found one of"
             f" {running[0].directory}: start `sowline up` here, or name a system, for example with --url"
             f" {running[0].url}",
         )
-    return chosen
+    return None
 
 
 def report(stack: RunningStack) -> None:

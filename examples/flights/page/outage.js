@@ -93,8 +93,7 @@ export class Outages {
     const clean = made.filter(({ is_lossless: lossless }) => lossless).length;
     const rest = "What came afterwards was not compared.";
     if (made.length === 0) return "Nothing was compared with what was fed.";
-    return clean === made.length
-      ? `${many(clean, "comparison")} before found that nothing was lost. ${rest}`
-      : `${clean} of ${many(made.length, "comparison")} before found that nothing was lost. ${rest}`;
+    const share = clean === made.length ? "" : `${clean} of `;
+    return `${share}${many(made.length, "comparison")} before found that nothing was lost. ${rest}`;
   }
 }

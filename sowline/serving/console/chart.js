@@ -1,5 +1,5 @@
 // The tab Chart: the figures of the records or of their groups, with a title, a legend and notes; and as a table.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { html, useEffect, useFollowed, useLayoutEffect, useRef, useState } from "./lib.js";
 import { figuresOf } from "./figures.js";
 import { Plot, colorsOf, loadCharts, sizeOf } from "./plot.js";
 import { figure } from "./text.js";
@@ -33,16 +33,6 @@ function useFigures(live, chosen, topic, onDrawn) {
     };
   }, [live, JSON.stringify(chosen)]);
   return figures;
-}
-
-function useTheme() {
-  const [shown, setShown] = useState(theme.shown());
-  useEffect(() => {
-    const update = () => setShown(theme.shown());
-    addEventListener("theme", update);
-    return () => removeEventListener("theme", update);
-  }, []);
-  return shown;
 }
 
 // What is drawn, in a place that may be smaller.
@@ -102,7 +92,7 @@ export function Chart({ live, chosen, topic, onDrawn }) {
   const [library, setLibrary] = useState();
   const [failed, setFailed] = useState();
   const [isTable, setTable] = useState(false);
-  const scheme = useTheme();
+  const scheme = useFollowed(window, "theme", theme.shown);
   const places = useRef(new Map());
   useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
   if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;

@@ -1,5 +1,5 @@
 // What the console says of its connection: one chip, how old that is what it shows, and when it tries to connect again.
-import { html, useEffect, useState } from "./lib.js";
+import { html, useEffect, useFollowed, useState } from "./lib.js";
 import { said, service } from "./service.js";
 
 const TICK_MS = 250;
@@ -17,17 +17,7 @@ function nextTry() {
 }
 
 // The client's status, and the number of logons.
-export function useService() {
-  const read = () => ({ status: service.client.status, logons: service.logons });
-  const [state, setState] = useState(read);
-  useEffect(() => {
-    const update = () => setState(read());
-    service.addEventListener("status", update);
-    update();
-    return () => service.removeEventListener("status", update);
-  }, []);
-  return state;
-}
+export const useService = () => useFollowed(service, "status", () => ({ status: service.client.status, logons: service.logons }));
 
 export function Connection() {
   const { status } = useService();

@@ -1,7 +1,7 @@
 // The figures of a chart: what is measured, of which groups, in which order. They are made of the groups that the service
 // has computed, or of the records in the browser; how they are drawn is another matter.
 import { COUNT, NONE, WIDTHS } from "./chosen.js";
-import { UPDATED, columnsOf, flatten, keyText, nameOf, stepsOf, timeOf } from "./fields.js";
+import { UPDATED, columnsOf, flatten, isField, keyText, nameOf, stepsOf, timeOf } from "./fields.js";
 import { figure, instant, plural } from "./text.js";
 
 // A chart with more of them can't be read; what is left out is said under it.
@@ -74,7 +74,7 @@ function ofRecord({ path, aggregate }, value) {
 // Reads a field of a row, as its column has it.
 function readerOf(path) {
   if (path === UPDATED) return ({ timestamp }) => (timestamp === undefined ? null : Date.parse(timestamp));
-  if (!/^(\/|\[\/)./.test(path)) return (row) => new Map(columnsOf(row)).get(path);
+  if (!isField(path)) return (row) => new Map(columnsOf(row)).get(path);
   const steps = stepsOf(path);
   return ({ record }) => {
     const value = steps.reduce((found, name) => found?.[name], record);
@@ -118,8 +118,11 @@ const merged = (columns, measures) => [...columns].reduce((whole, found) => whol
 
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-// The series of a chart: the largest ones, in their order, and what becomes of the others.
-function seriesOf(cells, measures, most) {
+const othersName = (others) => `${others.length} others`;
+
+// The series of a chart: the largest ones, in their order, and the others as one, if they can be put together. `found` are
+// the measures of a series in a row, by its number.
+function seriesOf(cells, measures, most, canJoin = true) {
   const sizes = new Map();
   for (const columns of cells.values()) for (const [name, found] of columns) sizes.set(name, addTo(sizes.get(name) ?? tally(), found[0]));
   const [first] = measures;
@@ -127,7 +130,15 @@ function seriesOf(cells, measures, most) {
   const names = [...sizes.keys()].sort((one, other) => size(other) - size(one) || byName(one, other));
   // The order must not change while the figures do: a color belongs to a name.
   const drawn = new Set(names.slice(0, most));
-  return { names: [...drawn].sort(byName), others: names.filter((name) => !drawn.has(name)) };
+  const own = [...drawn].sort(byName);
+  const others = names.filter((name) => !drawn.has(name));
+  const hasOthers = canJoin && others.length > 0 && first.aggregate !== "distinct count";
+  return {
+    series: hasOthers ? [...own, othersName(others)] : own,
+    hasOthers,
+    all: names.length,
+    found: (columns, at) => (at < own.length ? columns?.get(own[at]) : columns && merged(others.map((name) => columns.get(name)).filter(Boolean), measures)),
+  };
 }
 
 const leftOut = (most, all, what) => (all > most ? [`the ${most} largest of ${plural(all, `value`)} of ${what}; a filter shows others`] : []);
@@ -143,14 +154,11 @@ function ofGroups(live, chosen) {
   const all = [...cells.keys()].sort((one, other) => (totals.get(other) ?? -Infinity) - (totals.get(one) ?? -Infinity) || byName(one, other));
   const rows = all.slice(0, ROWS_MAX[chart]);
   if (chart === "heatmap") rows.sort(byName);
-  const columnsMax = chart === "heatmap" ? COLUMNS_MAX : SERIES_MAX;
-  const { names, others } = seriesOf(cells, measures, columnsMax);
-  const isJoined = others.length > 0 && chart !== "heatmap" && measure.aggregate !== "distinct count";
-  const series = isJoined ? [...names, `${others.length} others`] : names;
-  const found = (row, at) => (at < names.length ? cells.get(row).get(names[at]) : merged(others.map((name) => cells.get(row).get(name)).filter(Boolean), measures));
-  const values = (index) => rows.map((row) => series.map((_, at) => resultOf(found(row, at)?.[index], measures[index])));
+  const isMap = chart === "heatmap";
+  const { series, hasOthers, all: names, found } = seriesOf(cells, measures, isMap ? COLUMNS_MAX : SERIES_MAX, !isMap);
+  const values = (index) => rows.map((row) => series.map((_, at) => resultOf(found(cells.get(row), at)?.[index], measures[index])));
   // The records of no group at all are none: those of the others must be there to have a value.
-  const table = values(0).map((row) => row.map((value, at) => (isJoined && at === names.length && value === 0 ? null : value)));
+  const table = values(0).map((row) => row.map((value, at) => (hasOthers && at === series.length - 1 && value === 0 ? null : value)));
   return {
     kind: chart,
     title: `${measureName(measure)} by ${fields.map(nameOf).join(" and ")}`,
@@ -158,7 +166,7 @@ function ofGroups(live, chosen) {
     names: fields.map(nameOf),
     rows,
     series,
-    hasOthers: isJoined,
+    hasOthers,
     values: table,
     totals: rows.map((row) => totals.get(row)),
     color: color && chart === "treemap" ? { name: measureName(measures[1]), values: values(1) } : undefined,
@@ -166,7 +174,7 @@ function ofGroups(live, chosen) {
       ...(chart === "treemap" && table.flat().some((value) => value < 0) ? ["values below zero have no tile; bars show them"] : []),
       ...(chart === "heatmap" && table.flat().includes(null) ? ["blank: no value"] : []),
       ...leftOut(rows.length, all.length, nameOf(by)),
-      ...(isJoined ? [] : leftOut(names.length, names.length + others.length, nameOf(across))),
+      ...(hasOthers ? [] : leftOut(series.length, names, nameOf(across))),
     ],
     head: [nameOf(by), ...(across === NONE ? [measureName(measure)] : series)],
     lines: rows.map((row, at) => [row, ...table[at].map(figure)]),
@@ -202,19 +210,13 @@ function ofTime(live, chosen) {
     return Number.isNaN(at) ? undefined : Math.floor(at / step) * step;
   };
   const { cells, skipped } = tabulated(live, fields, measures, [bucket, labelsOf(across)]);
-  const { names, others } = seriesOf(cells, measures, SERIES_MAX);
-  const isJoined = others.length > 0 && measure.aggregate !== "distinct count";
-  const series = isJoined ? [...names, `${others.length} others`] : names;
+  const { series, hasOthers, all: names, found } = seriesOf(cells, measures, SERIES_MAX);
   const last = Math.floor(most / step) * step;
   const all = cells.size ? Math.round((last - Math.floor(least / step) * step) / step) + 1 : 0;
   const rows = Array.from({ length: Math.min(all, BUCKETS_MAX) }, (_, at) => last - (Math.min(all, BUCKETS_MAX) - 1 - at) * step);
   // A time without records has none, which is their number; what else there is to measure of them is not known.
   const empty = measure.path === COUNT || measure.aggregate.endsWith("count") ? 0 : null;
-  const valueIn = (columns, at) => {
-    const found = at < names.length ? columns?.get(names[at]) : columns && merged(others.map((name) => columns.get(name)).filter(Boolean), measures);
-    return resultOf(found?.[0], measure) ?? empty;
-  };
-  const values = rows.map((row) => series.map((_, at) => valueIn(cells.get(row), at)));
+  const values = rows.map((row) => series.map((_, at) => resultOf(found(cells.get(row), at)?.[0], measure) ?? empty));
   const split = across === NONE ? "" : ` and ${nameOf(across)}`;
   return {
     kind: "time",
@@ -225,13 +227,13 @@ function ofTime(live, chosen) {
     step,
     rows,
     series,
-    hasOthers: isJoined,
+    hasOthers,
     values,
     notes: [
       ...(rows.length ? [`dashed: the newest ${per}, which may not be complete`] : []),
       ...(all > rows.length ? [`the newest ${figure(rows.length)} of ${figure(all)} times; a longer one shows all`] : []),
       ...(skipped ? [`${plural(skipped, "record")} without a time`] : []),
-      ...(isJoined ? [] : leftOut(names.length, names.length + others.length, nameOf(across))),
+      ...(hasOthers ? [] : leftOut(series.length, names, nameOf(across))),
     ],
     head: [`${nameOf(time)} (${ZONE})`, ...(across === NONE ? [measureName(measure)] : series)],
     lines: rows.map((row, at) => [instant(row), ...values[at].map(figure)]),
@@ -261,7 +263,7 @@ function ofPoints(live, chosen, topic) {
   }
   const names = [...points.keys()].sort((one, other) => points.get(other).length - points.get(one).length || byName(one, other));
   const [drawn, others] = [names.slice(0, SERIES_MAX).sort(byName), names.slice(SERIES_MAX)];
-  const series = others.length ? [...drawn, `${others.length} others`] : drawn;
+  const series = others.length ? [...drawn, othersName(others)] : drawn;
   const found = series.map((name, at) => (at < drawn.length ? points.get(name) : others.flatMap((one) => points.get(one))));
   const about = (key) => {
     const row = live.row(key);

@@ -1,9 +1,10 @@
 // The panel that arranges the grid: which columns it has and in which order, and how rows are grouped, split and sorted.
 // The viewer keeps these settings; the address has those that differ from the usual ones.
+import { AGGREGATES } from "./chosen.js";
+import { isNumeric } from "./columns.js";
 import { KEY_COLUMN } from "./fields.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 
-const OF_NUMBERS = ["sum", "avg", "min", "max", "count", "distinct count"];
 const OF_OTHERS = ["count", "distinct count", "last by index"];
 const AGGREGATE_WORDS = { avg: "mean", "distinct count": "different values", "last by index": "last value" };
 
@@ -29,7 +30,7 @@ function Columns({ columns, settings, onChange }) {
   const kinds = new Map(columns.map(({ path, kind }) => [path, kind]));
   const put = (list) => list.length && onChange({ columns: list });
   const aggregate = (path) => {
-    const offered = ["integer", "float"].includes(kinds.get(path)) ? OF_NUMBERS : OF_OTHERS;
+    const offered = isNumeric({ kind: kinds.get(path) }) ? AGGREGATES : OF_OTHERS;
     const now = settings.aggregates[path] ?? offered[0];
     return html`<select class="small" value=${now} aria-label=${`of each group of ${path}`} onChange=${(event) => onChange({ aggregates: { ...settings.aggregates, [path]: event.target.value } })}>
       ${(offered.includes(now) ? offered : [now, ...offered]).map((name) => html`<option value=${name}>${AGGREGATE_WORDS[name] ?? name}</option>`)}</select>`;

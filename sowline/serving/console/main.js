@@ -1,5 +1,5 @@
 // The console: the current page, the connection, keys, and the shared parts of all views.
-import { html, render, useEffect, useRef, useState } from "./lib.js";
+import { html, render, useEffect, useFollowed, useRef, useState } from "./lib.js";
 import { Connection, useService } from "./connection.js";
 import { askJson, said, service } from "./service.js";
 import { Topics } from "./topics.js";
@@ -128,12 +128,7 @@ function Link({ view, now, children }) {
 }
 
 function ThemeSwitch() {
-  const [chosen, setChosen] = useState(theme.chosen());
-  useEffect(() => {
-    const update = () => setChosen(theme.chosen());
-    addEventListener("theme", update);
-    return () => removeEventListener("theme", update);
-  }, []);
+  const chosen = useFollowed(window, "theme", theme.chosen);
   return html`<label class="theme"><span class="unseen">Colors</span><select value=${chosen} onChange=${(event) => theme.choose(event.target.value)}>
     ${Object.entries(THEMES).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></label>`;
 }

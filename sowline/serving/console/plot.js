@@ -85,15 +85,14 @@ function tip(title, lines) {
   return element;
 }
 
-function common(figures, { surface, line, ink }) {
-  return {
-    animation: false,
-    useUTC: true,
-    textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, fontSize: SIZE, color: ink },
-    grid: { left: 4, right: 20, top: 4, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "all" },
-    tooltip: { confine: true, transitionDuration: 0, backgroundColor: surface, borderColor: line, padding: [8, 10], className: "tip", textStyle: { color: ink, fontSize: 13 } },
-  };
-}
+// What all drawings have, with their own tooltip, and the margins of their grid that are others.
+const common = ({ surface, line, ink }, tooltip, margins) => ({
+  animation: false,
+  useUTC: true,
+  textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, fontSize: SIZE, color: ink },
+  grid: { left: 4, right: 20, top: 4, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "all", ...margins },
+  tooltip: { confine: true, transitionDuration: 0, backgroundColor: surface, borderColor: line, padding: [8, 10], className: "tip", textStyle: { color: ink, fontSize: 13 }, ...tooltip },
+});
 
 const measureAxis = (figures, { axis }, length) => ({
   ...axis,
@@ -111,19 +110,16 @@ function bars(figures, colors, style, size) {
   const { rows, series, values, measure, names } = figures;
   const isStacked = measure.isAdditive && series.length > 1;
   return {
-    ...common(figures, style),
-    grid: { ...common(figures, style).grid, right: series.length > 1 ? 20 : 60 },
-    xAxis: { ...measureAxis(figures, style, size.width), position: "top" },
-    yAxis: { ...style.axis, type: "category", inverse: true, data: rows, name: names[0], axisLabel: { ...style.axis.axisLabel, ...named(rows, size.width) } },
-    tooltip: {
-      ...common(figures, style).tooltip,
+    ...common(style, {
       trigger: "axis",
       axisPointer: { type: "shadow" },
       formatter: ([{ dataIndex }]) => tip(rows[dataIndex], [
         ...linesOf({ ...figures, isSplit: series.length > 1 }, dataIndex, colors.series),
         ...(isStacked ? [["all", figure(figures.totals[dataIndex])]] : []),
       ]),
-    },
+    }, { right: series.length > 1 ? 20 : 60 }),
+    xAxis: { ...measureAxis(figures, style, size.width), position: "top" },
+    yAxis: { ...style.axis, type: "category", inverse: true, data: rows, name: names[0], axisLabel: { ...style.axis.axisLabel, ...named(rows, size.width) } },
     series: series.map((name, at) => ({
       id: String(at),
       type: "bar",
@@ -172,8 +168,7 @@ function treemap(figures, colors, style, size, tileOf) {
     return children.length ? { name: row, title, texts: title, about: [row, total.map((text) => [measure.name, text])], children, itemStyle: { borderColor: style.raised, color: style.raised } } : undefined;
   }).filter(Boolean);
   return {
-    ...common(figures, style),
-    tooltip: { ...common(figures, style).tooltip, formatter: ({ data: one }) => (one?.about ? tip(...one.about) : "") },
+    ...common(style, { formatter: ({ data: one }) => (one?.about ? tip(...one.about) : "") }),
     series: [{
       id: "tiles",
       type: "treemap",
@@ -200,14 +195,12 @@ function heatmap(figures, colors, style, size) {
   const data = rows.flatMap((_, row) => series.map((_, at) => [at, row, values[row][at]])).filter(([, , value]) => value !== null);
   const { ends, colors: stops } = colors.scale ?? { ends: [0, 1], colors: [style.line, style.line] };
   return {
-    ...common(figures, style),
+    ...common(style, {
+      formatter: ({ data: { value } }) => tip([rows[value[1]], ...(names.length > 1 ? [series[value[0]]] : [])].join(", "), [[measure.name, figure(value[2]), colors.scale.of(value[2])]]),
+    }),
     xAxis: { ...style.axis, type: "category", position: "top", data: names.length > 1 ? series : [measure.name], name: names[1] ?? "", axisLabel: { ...style.axis.axisLabel, interval: 0, hideOverlap: false, rotate: isWide ? 60 : 0 }, splitArea: { show: false } },
     yAxis: { ...style.axis, type: "category", inverse: true, data: rows, name: names[0], axisLabel: { ...style.axis.axisLabel, ...named(rows, size.width) } },
     visualMap: { show: false, min: ends[0], max: ends.at(-1), inRange: { color: stops } },
-    tooltip: {
-      ...common(figures, style).tooltip,
-      formatter: ({ data: { value } }) => tip([rows[value[1]], ...(names.length > 1 ? [series[value[0]]] : [])].join(", "), [[measure.name, figure(value[2]), colors.scale.of(value[2])]]),
-    },
     series: [{
       id: "cells",
       type: "heatmap",
@@ -242,18 +235,15 @@ function time(figures, colors, style, size) {
   const pairs = series.map((_, at) => rows.map((ms, row) => [ms, values[row][at]]));
   const beside = rows.length === 1 ? step : 0;
   return {
-    ...common(figures, style),
-    grid: { ...common(figures, style).grid, top: 10 },
-    xAxis: { ...style.axis, type: "time", name: step === DAY ? axis : `${axis}, ${days}`, splitNumber: Math.max(2, Math.floor(size.width / 130)), min: first - beside, max: last + beside, minInterval: step, splitLine: { show: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } }, axisLabel: { ...style.axis.axisLabel, hideOverlap: true, formatter: (ms) => tick(ms, step) } },
-    yAxis: measureAxis(figures, style, size.height * 2),
-    tooltip: {
-      ...common(figures, style).tooltip,
+    ...common(style, {
       trigger: "axis",
       formatter: (shown) => {
         const row = rows.indexOf(shown[0].value[0]);
         return row < 0 ? "" : tip(`${instant(rows[row])}${row === rows.length - 1 ? ", may not be complete" : ""}`, linesOf({ ...figures, isSplit: names.length > 1 }, row, colors.series));
       },
-    },
+    }, { top: 10 }),
+    xAxis: { ...style.axis, type: "time", name: step === DAY ? axis : `${axis}, ${days}`, splitNumber: Math.max(2, Math.floor(size.width / 130)), min: first - beside, max: last + beside, minInterval: step, splitLine: { show: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } }, axisLabel: { ...style.axis.axisLabel, hideOverlap: true, formatter: (ms) => tick(ms, step) } },
+    yAxis: measureAxis(figures, style, size.height * 2),
     series: pairs.flatMap((pair, at) => [
       line(at, pair.slice(0, -1), { series: { id: `${at}` } }),
       line(at, pair.slice(-2), { series: { id: `${at} newest` }, lineStyle: { type: [4, 4] } }),
@@ -265,13 +255,11 @@ function scatter(figures, colors, style, size) {
   const { points, series, names, about } = figures;
   const side = (name, length) => ({ ...style.axis, type: "value", scale: true, name, splitNumber: Math.max(2, Math.floor(length / 110)), axisLabel: { ...style.axis.axisLabel, hideOverlap: true, formatter: figure } });
   return {
-    ...common(figures, style),
+    ...common(style, {
+      formatter: ({ value, seriesIndex, color }) => tip(about(value[2]), [[names[0], figure(value[0])], [names[1], figure(value[1])], ...(names[2] ? [[names[2], series[seriesIndex], color]] : [])]),
+    }),
     xAxis: side(names[0], size.width),
     yAxis: side(names[1], size.height),
-    tooltip: {
-      ...common(figures, style).tooltip,
-      formatter: ({ value, seriesIndex, color }) => tip(about(value[2]), [[names[0], figure(value[0])], [names[1], figure(value[1])], ...(names[2] ? [[names[2], series[seriesIndex], color]] : [])]),
-    },
     series: points.map((data, at) => ({ id: String(at), type: "scatter", name: series[at], color: colors.series[at], data, symbolSize: 6, large: data.length > 5000, largeThreshold: 5000, itemStyle: { opacity: 0.7 }, emphasis: { disabled: true } })),
   };
 }
