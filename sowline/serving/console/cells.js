@@ -125,14 +125,14 @@ export function follow(viewer, live) {
   followed.set(viewer, { ...before, live });
 }
 
-// Marks the row of the record with this SOW key; none if it is undefined. The viewer's event `row-seen` tells whether the
+// Marks the row of the record with this SOW key; none if it is undefined. Returns a promise if it draws. The viewer's event `row-seen` tells whether the
 // row is on the screen.
 export function open(viewer, key) {
   const one = followed.get(viewer);
-  if (!one || one.opened === key) return;
+  if (!one || one.opened === key) return undefined;
   one.opened = key;
   // Behind a chart there is no view that it could draw.
-  if (one.table?.isConnected) one.table.draw?.({ cache: true });
+  return one.table?.isConnected ? one.table.draw?.({ cache: true }) : undefined;
 }
 
 // Returns the SOW key and the column of what a cell shows; undefined if it shows no record. The viewer's own event of a

@@ -1,10 +1,10 @@
 // The live records of one topic: the filter and options, the viewer, and the state.
-import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
+import { html, useEffect, useFollowed, useMemo, useRef, useState } from "./lib.js";
 import { Arrange, arrangement } from "./arrange.js";
 import { Ask } from "./ask.js";
 import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
-import { open as markRow, placeOf } from "./cells.js";
+import { placeOf } from "./cells.js";
 import { Chart } from "./chart.js";
 import { TABS, chosenFields, tabOf } from "./chosen.js";
 import { columnsIn } from "./columns.js";
@@ -42,16 +42,11 @@ const COUNTS = "sowline.counts";
 // Whether the counts are shown, and what shows or hides them. A wide window has them if there is something to count, or as
 // the user last chose it; a narrow one begins without them.
 function useCounting(columns, keys) {
-  const [isWide, setWide] = useState(wide.matches);
+  const isWide = useFollowed(wide, "change", () => wide.matches);
   const [wanted, setWanted] = useState(() => localStorage.getItem(COUNTS));
   const hasFields = useRef(false);
   hasFields.current ||= countedFields(columns, keys).length > 0;
   const [isOpen, setOpen] = useState(false);
-  useEffect(() => {
-    const update = () => setWide(wide.matches);
-    wide.addEventListener("change", update);
-    return () => wide.removeEventListener("change", update);
-  }, []);
   const show = (shown) => {
     if (!wide.matches) return setOpen(shown);
     localStorage.setItem(COUNTS, shown ? "on" : "off");
@@ -250,7 +245,7 @@ export function Grid({ topic, route }) {
   }, [sheet, show, chart, by, across, value, aggregate, time, width, layout]);
 
   useEffect(() => {
-    if (sheet?.isDrawn) markRow(viewer.current, selected);
+    if (sheet?.isDrawn) sheet.mark(selected);
   }, [sheet, sheet?.isDrawn, selected]);
 
   useEffect(() => {

@@ -1,7 +1,7 @@
 // Puts live records into a table of Perspective's engine, some times a second, and shows them in the viewer.
 import { Schema, UPDATED, asKind, fits, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
-import { follow, nameRecords } from "./cells.js";
+import { follow, nameRecords, open } from "./cells.js";
 import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
@@ -140,6 +140,11 @@ export class Sheet {
   // Changes some settings of the viewer.
   change(some) {
     return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.restore(some) : undefined));
+  }
+
+  // Marks the row of a record, or none. In a turn: drawn at any time, the grid could read a view that the viewer has deleted.
+  mark(key) {
+    return this.#inTurn(() => (this.#table && !this.#closed ? open(this.#viewer, key) : undefined));
   }
 
   // Shows the current tab in its own settings, and those of a layout, without what the user has changed otherwise.
