@@ -48,6 +48,10 @@ class Served:
             lambda: http_text(f"{self.query.url}/readyz") == '{"status":"ok"}', "Kafka to be found again"
         )
 
+    def records(self) -> int:
+        """Return how many records the query service answers with."""
+        return http_text(f"{self.query.url}/v1/topics/{self.topic}/sow", b"").count("\n")
+
     def wait_away(self, seconds: float) -> None:
         """Wait until Kafka has been away for so long, and everybody says so."""
         for service in self.services:
@@ -86,13 +90,15 @@ def disturb(served: Served, publishers: Publishers) -> None:
     served.kafka.start()
     served.wait_ready()
     wait_moved(publishers)
+    # Publishers resume sooner than the materializer does: without this line the SOW was still empty once.
+    wait_for(lambda: served.records() > 0, "the query service to have records")
     assert served.kafka.pid is not None
     os.kill(served.kafka.pid, signal.SIGSTOP)
     try:
         served.wait_away(AWAY_SECONDS)
         sentence = json.loads(http_text(f"{served.query.url}/readyz"))["message"]
         assert "has not answered for" in sentence, "the query service answers from what it has"
-        assert http_text(f"{served.query.url}/v1/topics/{served.topic}/sow", b"").count("\n") > 0
+        assert served.records() > 0
     finally:
         os.kill(served.kafka.pid, signal.SIGCONT)
     served.wait_ready()
