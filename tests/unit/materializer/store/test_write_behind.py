@@ -1,129 +1,15 @@
-"""Write-behind: reads see every commit, the disk has whole ones, and nothing is written before a flush."""
+"""Write-behind: failures of a flush and of a commit. `test_every_store.py` compares it with the other stores."""
 
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sowline.runtime.native import native_core
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.errors import DiskFull
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
 from tests.memory_store import MemoryStore
-
-sowline_native = native_core(None)
-KEYS = st.sampled_from([b"", b"a", b"b", b"c", b"\xff"])
-ENTRIES = st.dictionaries(KEYS, st.none() | st.binary(max_size=2), max_size=4)
-EXPIRIES = st.dictionaries(KEYS, st.booleans(), max_size=3)
-
-
-def state_of(store: Any) -> tuple[Any, ...]:
-    """Return everything that a store answers."""
-    keys = [b"", b"a", b"b", b"c", b"\xff"]
-    return (
-        list(store.scan()),
-        list(store.expiries()),
-        list(store.expiries(b"b")),
-        [store.get(key) for key in keys],
-        store.get_many(keys),
-        store.checkpoint(),
-        store.checksum(),
-    )
-
-
-class WrittenBehind(RuleBasedStateMachine):
-    """Commits, flushes and crashes: reads are those of the last commit, the disk is as of the last flush."""
-
-    native: Any = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.disk, self.commits = self.new_disk(), 0
-        self.store = WriteBehindStore(self.disk, self.native)
-        self.expected, self.flushed = MemoryStore(), MemoryStore()
-        self.made: list[tuple[Any, ...]] = []
-
-    def new_disk(self) -> Any:
-        """Return the store behind, with nothing in it."""
-        return MemoryStore()
-
-    @rule(entries=ENTRIES, expiries=EXPIRIES)
-    def commit(self, entries: dict[bytes, bytes | None], expiries: dict[bytes, bool]) -> None:
-        """Commit some entries and due times."""
-        self.commits += 1
-        made = (entries, Checksum(self.commits, 7), b"%d" % self.commits, expiries)
-        self.store.commit(*made)
-        self.expected.commit(*made)
-        self.made.append(made)
-
-    @rule()
-    def flush(self) -> None:
-        """Flush; then the disk has every commit."""
-        self.store.flush()
-        for made in self.made:
-            self.flushed.commit(*made)
-        self.made = []
-
-    @rule()
-    def crash(self) -> None:
-        """Continue from the disk; the commits since the last flush are gone."""
-        self.store, self.made = WriteBehindStore(self.disk, self.native), []
-        self.expected = MemoryStore()
-        entries, expiries = dict(self.flushed.scan()), dict.fromkeys(self.flushed.expiries(), True)
-        if (checkpoint := self.flushed.checkpoint()) is not None:
-            self.expected.commit(dict(entries), self.flushed.checksum(), checkpoint, expiries)
-
-    @rule(steps=st.integers(0, 4), entries=ENTRIES, flushes=st.booleans())
-    def commit_during_a_scan(self, steps: int, entries: dict[bytes, bytes | None], flushes: bool) -> None:
-        """A scan that has begun is of its instant, also across a flush."""
-        before = list(self.expected.scan())
-        scan = self.store.scan()
-        begun = [one for _, one in zip(range(steps), scan, strict=False)]
-        if begun:
-            self.commit(entries, {})
-            if flushes:
-                self.flush()
-            assert begun + list(scan) == before
-
-    @invariant()
-    def reads_and_disk(self) -> None:
-        """Reads see every commit; the disk has the last flush."""
-        assert state_of(self.store) == state_of(self.expected)
-        assert state_of(self.disk) == state_of(self.flushed)
-
-
-class NativeWrittenBehind(WrittenBehind):
-    """The same, where the native core keeps what is pending."""
-
-    native = sowline_native
-
-
-class WrittenToDisk(WrittenBehind):
-    """The same over RocksDB."""
-
-    def new_disk(self) -> RocksStore:
-        """Return a store in a directory of its own."""
-        self._directory = tempfile.TemporaryDirectory()
-        return RocksStore(Path(self._directory.name) / "s", create=True)
-
-    def teardown(self) -> None:
-        """Close the store, and remove its directory."""
-        self.disk.close()
-        self._directory.cleanup()
-
-
-test_write_behind = WrittenBehind.TestCase
-test_write_behind_to_disk = WrittenToDisk.TestCase
-test_write_behind_to_disk.settings = settings(max_examples=20, stateful_step_count=20)
-test_write_behind_by_the_native_core = pytest.mark.skipif(sowline_native is None, reason="no native core")(
-    NativeWrittenBehind.TestCase
-)
 
 
 def test_a_flush_that_fails_is_tried_again() -> None:
