@@ -45,7 +45,7 @@ def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> s
         )
     # A character has at most 4 bytes in UTF-8, so a short key need not be encoded.
     if len(text) * 4 > KEY_BYTES_MAX:
-        _check_size(text)
+        check_key_size(text)
     return text
 
 
@@ -63,7 +63,7 @@ def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
     """Raise `key missing` or `bad key` unless the text is one that `key_text` can return."""
     if not text:
         raise SowlineError("key missing", "expected a key that names the document, got none")
-    _check_size(text)
+    check_key_size(text)
     if len(paths) > 1 and (spelled := orjson.dumps(_texts_of(text, len(paths))).decode()) != text:
         raise SowlineError("bad key", f"expected {spelled[:60]} for a key, got {text[:60]}")
 
@@ -72,7 +72,7 @@ def check_supplied(text: str) -> str:
     """Return a key from a publisher or a generator if it is valid; raise `key missing` or `bad key`."""
     if not text:
         raise SowlineError("key missing", "expected a SOW key, got none")
-    _check_size(text, SUPPLIED_BYTES_MAX)
+    check_key_size(text, SUPPLIED_BYTES_MAX)
     if found := _CONTROL.search(text):
         raise SowlineError("bad key", f"expected a key without control characters, got {found[0]!r} in it")
     return text
@@ -89,7 +89,8 @@ def check_header_key(text: str) -> str:
     return text
 
 
-def _check_size(text: str, bytes_max: int = KEY_BYTES_MAX) -> None:
+def check_key_size(text: str, bytes_max: int = KEY_BYTES_MAX) -> None:
+    """Raise `bad key` for a key that is too large or not valid UTF-8."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:

@@ -27,6 +27,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.session_commands import SessionCommands
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
+from sowline.serving.worker_thread import Waiting, bytes_to_read, with_result
 from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced, check_window
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
@@ -201,8 +202,14 @@ class GatewayCommands(SessionCommands):
 
     # subscriptions
 
-    def _subscribe(self, request: Subscribe) -> None:
-        self._subscriptions.subscribe(request, partial(self._new_subscription, request))
+    def _subscribe(self, request: Subscribe) -> Waiting:
+        begin = partial(self._subscriptions.subscribe, request, partial(self._new_subscription, request))
+        if not request.options.replace:
+            begin()
+            return None
+        # A node would refuse a wrong filter only after the replaced subscription has ended.
+        size = bytes_to_read(request.filter)
+        return with_result(size, lambda filter: begin(), compile_filter, request.filter)
 
     def _new_subscription(
         self, request: Subscribe, replaced: ServedSubscription | None
@@ -233,8 +240,6 @@ class GatewayCommands(SessionCommands):
         readable = together(self._runner.rights.read, topics)
         check_fields(readable, ALL, (*request.order.paths, *options.conflation_key))
         check_replaced(replaced, RecordsOverNodes, request)
-        if replaced is not None:
-            compile_filter(request.filter)  # if it is refused later, the replaced subscription has ended
         before, slot = cast("RecordsOverNodes | None", replaced), self._runner.new_slot()
         rights = self._runner.rights
         subscriber = RecordSubscriber(self._context, outbox, request, topics, rights, self._seen)

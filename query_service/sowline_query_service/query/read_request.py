@@ -26,6 +26,7 @@ from sowline.serving.authorization.topic_patterns import is_pattern
 from sowline.serving.refusal import no_sow
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.checks import check_typed_read
+from sowline.serving.worker_thread import bytes_to_read
 from sowline.subscriptions.engine.subscription import Subscription, is_sent_before, require_sent_before
 from sowline.subscriptions.live.request_checks import check_window
 from sowline.wire.options import Options
@@ -70,6 +71,11 @@ def only_topic(request: Read, topics: list[TopicState]) -> TopicState:
     return topics[0]
 
 
+def bytes_to_check(request: Read) -> int:
+    """Return the time that `read_request_of` takes, in bytes of a body that take as long."""
+    return bytes_to_read(request.filter, request.condition, sow_keys=request.sow_keys)
+
+
 class ReadRequest(NamedTuple):
     """The topics of a read, and the selection of their records."""
 
@@ -81,10 +87,6 @@ def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadR
     """Return the topics of a read, and the selection of what the user may see; raise if the request is invalid."""
     topics = topics_of(state, request.topic, rights.read)
     selection = selection_of(request)
-    if selection.options.projection:
-        # Large requests are parsed in a worker thread. The parsed projection is cached, so the event loop does not
-        # parse it again.
-        parse_projection(selection.options.projection)
     if selection.options.is_typed:
         check_typed_read(request, (topic.definition for topic in topics), rights.read)
     selection = _entitled_to_read(selection, topics, rights)

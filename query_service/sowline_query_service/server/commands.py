@@ -9,7 +9,7 @@ from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.session_commands import SessionCommands
 from sowline.serving.sessions.open_subscriptions import ServedSubscription
-from sowline.serving.worker_thread import Waiting, bytes_to_read, with_result
+from sowline.serving.worker_thread import Waiting, with_result
 from sowline.subscriptions.live.request_checks import check_complete, check_pace, check_replaced
 from sowline.wire.command_fields import require_of_client
 from sowline.wire.request import (
@@ -35,6 +35,7 @@ from sowline_query_service.query.read_request import (
     check_documents,
     check_window_selection,
     only_topic,
+    bytes_to_check,
     read_request_of,
     topics_of,
 )
@@ -96,7 +97,7 @@ class ServiceCommands(SessionCommands):
 
     def _read(self, begin: Callable[[Any, ReadRequest], None], request: Read) -> Waiting:
         # A large request is checked in the worker thread, while requests of other clients are handled.
-        size = bytes_to_read(request.filter, request.condition, sow_keys=request.sow_keys)
+        size = bytes_to_check(request)
         state, rights = self._context.state, self._runner.rights
         return with_result(size, partial(begin, request), read_request_of, state, request, rights)
 

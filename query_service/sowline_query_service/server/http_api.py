@@ -29,7 +29,7 @@ from sowline.serving.http.typed_format import (
 )
 from sowline.serving.refusal import no_sow
 from sowline.serving.topics_api import TopicsApi
-from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
+from sowline.serving.worker_thread import in_worker_thread
 from sowline.wire.media_types import NATIVE
 from sowline.wire.request import ReadTimeline, Sow
 from sowline.wire.server_message import iso_time
@@ -38,7 +38,7 @@ from sowline_query_service.query.field_sample import described_fields
 from sowline_query_service.query.freshness import take_when_fresh, wait_until_fresh
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
-from sowline_query_service.query.read_request import one_topic, read_request_of, topics_of
+from sowline_query_service.query.read_request import bytes_to_check, one_topic, read_request_of, topics_of
 from sowline_query_service.query.record_reads import read_record
 from sowline_query_service.query.timeline_read import timeline_request_of
 from sowline_query_service.query.view_stages import reflects_of, with_view_stages
@@ -104,8 +104,7 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
         """Return the query that a request asks for, in its turn."""
         if sow.demands_fresh:
             await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)
-        size = bytes_to_read(sow.filter, sow.condition, sow_keys=sow.sow_keys)
-        checked = await in_worker_thread(size, read_request_of, self._state, sow, rights)
+        checked = await in_worker_thread(bytes_to_check(sow), read_request_of, self._state, sow, rights)
         query = query_at(self._context, sow, checked)
         await wait_for_past(self._context, sow, rights)
         await query.wait_for_replica()

@@ -12,7 +12,7 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import wait_next_turn
-from sowline.serving.worker_thread import bytes_to_read, in_worker_thread
+from sowline.serving.worker_thread import in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, left
@@ -26,6 +26,7 @@ from sowline_query_service.query.read_request import (
     bookmark_range_of,
     is_certain,
     live_filter,
+    bytes_to_check,
     read_request_of,
 )
 from sowline_query_service.query.selection import Selection
@@ -50,8 +51,7 @@ async def held_records(state: ServedTopics, request: Sow, rights: Rights) -> Hel
 
     Raise `bookmark_expired` if they are unknown.
     """
-    size = bytes_to_read(request.filter, request.condition, sow_keys=request.sow_keys)
-    topics, selection = await in_worker_thread(size, read_request_of, state, request, rights)
+    topics, selection = await in_worker_thread(bytes_to_check(request), read_request_of, state, request, rights)
     (positions,) = bookmark_range_of(request, topics).starts
     assert isinstance(positions, dict), "gateways send positions"
     if not is_certain(selection):
