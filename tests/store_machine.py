@@ -1,6 +1,6 @@
 """The state machine of stores: reads see every commit, a crash loses only what was not flushed. Each kind runs it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
@@ -113,7 +113,7 @@ class Disk:
 class StoreMachine(RuleBasedStateMachine):
     """Loads, commits and crashes of a store on a disk: each commit is there, and a crash loses none."""
 
-    kind: ClassVar[Callable[[], Disk]] = Disk
+    kind: ClassVar[type[Disk]] = Disk
 
     def __init__(self) -> None:
         super().__init__()

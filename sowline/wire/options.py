@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from sowline.errors import SowlineError
-from sowline.language.expressions.projection import GroupingError, parse_grouping, parse_projection
+from sowline.language.expressions.projection import GroupingError, parse_grouping, prepare_projection
 from sowline.model.duration import parse_duration_ms
 from sowline.model.path import Path
 from sowline.model.select import Select, parse_select
@@ -265,9 +265,9 @@ def _projection(clause: str) -> str:
         )
     if not text:
         raise _invalid("expected projection=[…] to hold at least one field, got none")
-    # Options are parsed in a worker thread if they are large. Their user finds the projection in the cache, and does
-    # not block the event loop (test_long_texts_are_parsed_beside_the_loop).
-    parse_projection(text)
+    # Large options are parsed in a worker thread. Their user finds the projection, or its error, in the cache,
+    # and does not block the event loop (test_long_texts_are_parsed_beside_the_loop).
+    prepare_projection(text)
     return text
 
 

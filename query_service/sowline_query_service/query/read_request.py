@@ -87,6 +87,8 @@ def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadR
     """Return the topics of a read, and the selection of what the user may see; raise if the request is invalid."""
     topics = topics_of(state, request.topic, rights.read)
     selection = selection_of(request)
+    if selection.options.projection:
+        parse_projection(selection.options.projection)
     if selection.options.is_typed:
         check_typed_read(request, (topic.definition for topic in topics), rights.read)
     selection = _entitled_to_read(selection, topics, rights)

@@ -32,10 +32,10 @@ from sowline_query_service.query.read_request import (
     ReadRequest,
     asked_filter,
     bookmark_range_of,
+    bytes_to_check,
     check_documents,
     check_window_selection,
     only_topic,
-    bytes_to_check,
     read_request_of,
     topics_of,
 )

@@ -24,9 +24,9 @@ from sowline_query_service.index.rows import RowNumbers
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import (
     bookmark_range_of,
+    bytes_to_check,
     is_certain,
     live_filter,
-    bytes_to_check,
     read_request_of,
 )
 from sowline_query_service.query.selection import Selection
@@ -51,7 +51,9 @@ async def held_records(state: ServedTopics, request: Sow, rights: Rights) -> Hel
 
     Raise `bookmark_expired` if they are unknown.
     """
-    topics, selection = await in_worker_thread(bytes_to_check(request), read_request_of, state, request, rights)
+    topics, selection = await in_worker_thread(
+        bytes_to_check(request), read_request_of, state, request, rights
+    )
     (positions,) = bookmark_range_of(request, topics).starts
     assert isinstance(positions, dict), "gateways send positions"
     if not is_certain(selection):

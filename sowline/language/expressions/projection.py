@@ -137,9 +137,29 @@ def parse_grouping(text: str) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-@lru_cache(maxsize=CACHED_PROJECTIONS_MAX)
 def parse_projection(text: str) -> Projection:
-    """Return the projection in a text; raise `ProjectionError`."""
+    """Return the projection in a text; raise `ProjectionError`. The result of the latest texts is cached."""
+    found = _read(text)
+    if isinstance(found, ProjectionError):
+        raise ProjectionError(found.message, found.column)
+    return found
+
+
+def prepare_projection(text: str) -> None:
+    """Parse a text, so that `parse_projection` returns or raises at once what it finds in the cache."""
+    _read(text)
+
+
+@lru_cache(maxsize=CACHED_PROJECTIONS_MAX)
+def _read(text: str) -> Projection | ProjectionError:
+    try:
+        return _parsed(text)
+    except ProjectionError as error:
+        # Without a traceback, which would keep the texts of whole requests in memory.
+        return error.with_traceback(None)
+
+
+def _parsed(text: str) -> Projection:
     _check_length(text, ProjectionError)
     try:
         written = parse_projected(text)

@@ -2,12 +2,11 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 from unittest import TestCase
 
 import pytest
@@ -83,13 +82,12 @@ class SimulatedDisk(Disk):
         self.store = type(self.store)(self.PATH, create=False)
 
 
-def machine(
-    base: type[StoreMachine], kind: Callable[[], Disk], examples: int, **fields: object
-) -> type[TestCase]:
+def machine(base: type[StoreMachine], kind: type[Disk], examples: int, **fields: object) -> type[TestCase]:
     """Return the tests of a machine over a kind of disk."""
-    tests = cast(type[TestCase], type(base.__name__, (base,), {"kind": kind, **fields}).TestCase)
-    tests.settings = settings(max_examples=examples, stateful_step_count=20)  # type: ignore[attr-defined]
-    return tests
+    over_disk: Any = type(base.__name__, (base,), {"kind": kind, **fields})
+    tests: Any = over_disk.TestCase
+    tests.settings = settings(max_examples=examples, stateful_step_count=20)
+    return cast(type[TestCase], tests)
 
 
 needs_native = pytest.mark.skipif(sowline_native is None, reason="no native core")

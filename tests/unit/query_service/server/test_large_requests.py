@@ -42,4 +42,7 @@ async def test_long_texts_are_parsed_beside_the_loop(name: str, command: Json) -
 async def test_a_key_is_as_short_as_a_key_can_be() -> None:
     """A longer one names no record, and its hash alone would take half a second for 4 MiB."""
     (answer,), _ = await answers({"command": "timeline", "key": "a" * 5000})
-    assert (answer["reason"], answer["message"]) == ("bad key", "expected a key of at most 4096 bytes, got 5000")
+    assert (answer["reason"], answer["message"]) == (
+        "bad key",
+        "expected a key of at most 4096 bytes, got 5000",
+    )
