@@ -60,13 +60,13 @@ class Settings(PlainNumbers):
         description="directory for a materializer's partitions, and for a views service's join data beyond"
         " `join_bytes_max`",
     )
-    host: str = Field(default="127.0.0.1", description="the address that a service's HTTP port listens on")
+    host: str = Field(default="127.0.0.1", description="the address that a service listens on")
     port: int = Field(
         default=0, ge=0, le=65535, description="a service's HTTP port; 0 means its default port"
     )
     group: str = Field(default="sowline", max_length=100, description="prefix of the Kafka consumer groups")
     accept_loss: bool = Field(
-        default=False, description="continue although records of the log are permanently lost"
+        default=False, description="continue even if records of the log are permanently lost"
     )
     batch_records_max: int = Field(
         default=1000, ge=1, le=10_000, description="log records that a materializer applies at once"
