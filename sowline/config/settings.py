@@ -40,181 +40,197 @@ class Settings(PlainNumbers):
 
     model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
 
-    kafka: str = Field(default="127.0.0.1:9092", description="bootstrap servers, host:port with commas")
+    kafka: str = Field(
+        default="127.0.0.1:9092", description="bootstrap servers: comma-separated `host:port` pairs"
+    )
     kafka_options: Annotated[dict[str, str], BeforeValidator(_options)] = Field(
         default_factory=dict, description="further librdkafka options, for TLS and SASL"
     )
     kafka_advertised: str = Field(
-        default="", description="bootstrap servers that clients get; `kafka` if empty"
+        default="", description="bootstrap servers that the service names to clients; defaults to `kafka`"
     )
     registry: str = Field(
         default="",
-        description="URL of a schema registry with Confluent's API, for message types with schemas; it may contain"
-        " a user and a password",
+        description="URL of a schema registry with Confluent's API, for message types with schemas; may"
+        " contain a user and a password",
     )
     config: Path = Field(default=Path("topics.yaml"), description="the file that defines the topics")
     data_dir: Path = Field(
         default=Path("var"),
-        description="where the materializer keeps its partitions, and a views service what exceeds `join_bytes_max`",
+        description="directory for a materializer's partitions, and for a views service's join data beyond"
+        " `join_bytes_max`",
     )
-    host: str = Field(default="127.0.0.1", description="the address that a service's HTTP port listens on")
-    port: int = Field(default=0, ge=0, le=65535, description="a service's HTTP port; 0 = its usual one")
+    host: str = Field(default="127.0.0.1", description="the address that a service listens on")
+    port: int = Field(
+        default=0, ge=0, le=65535, description="a service's HTTP port; 0 means its default port"
+    )
     group: str = Field(default="sowline", max_length=100, description="prefix of the Kafka consumer groups")
     accept_loss: bool = Field(
-        default=False, description="continue if records of the log are permanently gone"
+        default=False, description="continue even if records of the log are permanently lost"
     )
-    batch_records_max: int = Field(default=1000, ge=1, le=10_000, description="log records applied at once")
+    batch_records_max: int = Field(
+        default=1000, ge=1, le=10_000, description="log records that a materializer applies at once"
+    )
     cache_bytes_max: int = Field(
         default=1 << 27, ge=0, description="memory for the records that a materializer used most recently"
     )
     store_bytes_max: int = Field(
-        default=1 << 27, ge=1 << 23, description="memory for all stores of a materializer: buffers and blocks"
+        default=1 << 27,
+        ge=1 << 23,
+        description="memory for the buffers and blocks of all stores of a materializer",
     )
     join_bytes_max: int = Field(
         default=1 << 28,
         ge=1 << 24,
-        description="memory of a views service for the topics that views join, and for their sources; the rest is on"
-        " disk",
+        description="memory of a views service for joined topics and their sources; the rest is on disk",
     )
     session_timeout_ms: int = Field(
         default=6000,
         ge=1000,
         le=300_000,
-        description="time until a silent worker's partitions move to another worker",
+        description="time after which the partitions of a silent worker move to another worker",
     )
     standby: bool = Field(
         default=False, description="keep a warm copy of each partition that another worker owns"
     )
     core: Core | None = Field(
         default=None,
-        description="what applies plain log records, loads plain changes, computes views, fills memo indexes and"
-        " reads plain deltas; by default native, if `sowline[native]` is installed",
+        description="the core that applies plain log records, loads plain changes, computes views, fills"
+        " memo indexes and reads plain deltas; defaults to `native` if `sowline[native]` is installed",
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
     result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")
     query_seconds_max: float = Field(
         default=60.0,
         gt=0,
-        description="seconds of work that one query may take, without the time for its client to read",
+        description="seconds of work that one query may take, excluding the time in which its client reads",
     )
     queries_max: int = Field(
-        default=32, ge=1, description="queries and snapshots that a service runs at once; the others wait"
+        default=32, ge=1, description="queries and snapshots that a service runs at once; others wait"
     )
     queries_per_user_max: int = Field(
-        default=16, ge=1, description="how many of these are of one user, or of one address without a logon"
+        default=16,
+        ge=1,
+        description="how many of `queries_max` one user, or one address without a logon, can have",
     )
     queries_per_connection_max: int = Field(
-        default=8, ge=1, description="how many of these are of one connection"
+        default=8, ge=1, description="how many of `queries_max` one connection can have"
     )
     queries_waiting_max: int = Field(
-        default=10_000, ge=1, description="connections whose queries wait for their turn; more are refused"
+        default=10_000,
+        ge=1,
+        description="connections whose queries wait for their turn; the service refuses more",
     )
     query_unread_seconds_max: float = Field(
         default=10.0,
         gt=0,
-        description="seconds in which a client must read 256 KiB of its answers, if others wait for the turn of its"
-        " query",
+        description="seconds within which a client must read 256 KiB of its results while other queries wait",
     )
     index_bytes_max: int = Field(
         default=1 << 30,
         ge=0,
-        description="memory for the indexes of all topics; the least used are dropped first",
+        description="memory for the indexes of all topics; the service drops the least used first",
     )
     view_bytes_max: int = Field(
         default=1 << 31,
         ge=0,
-        description="memory for the live pages and groups of a service; more are refused",
+        description="memory for the live pages and groups of a service, which refuses more",
     )
     view_bytes_per_user_max: int = Field(
         default=1 << 30,
         ge=0,
-        description="how much of that one user may hold, or one address without a logon",
+        description="how much of `view_bytes_max` one user, or one address without a logon, can hold",
     )
     view_bytes_per_connection_max: int = Field(
-        default=1 << 29, ge=0, description="how much of that one connection may hold"
+        default=1 << 29, ge=0, description="how much of `view_bytes_max` one connection can hold"
     )
     history_bytes_max: int = Field(
         default=1 << 30,
         ge=0,
-        description="memory for the histories of all topics; the oldest intervals are dropped first",
+        description="memory for the histories of all topics; the service drops the oldest intervals first",
     )
     timeline_bytes_max: int = Field(
         default=1 << 30,
         ge=0,
-        description="memory for the timelines of documents; the oldest writes are dropped first",
+        description="memory for the timelines of documents; the service drops the oldest writes first",
     )
     backlog_bytes_max: int = Field(
         default=16 * 1024 * 1024,
         ge=1024,
-        description="unsent bytes after which a connection is served from the changes topic",
+        description="unsent bytes after which the service serves a connection from the changes topic",
     )
     backlogs_bytes_max: int = Field(
         default=1 << 30,
         ge=1024,
-        description="unsent bytes of all connections together; each gets at most an equal share",
+        description="unsent bytes of all connections together; each connection gets at most an equal share",
     )
     sessions_max: int = Field(
         default=10_000,
         ge=1,
-        description="connections of clients, if there are enough file descriptors; more are refused",
+        description="client connections, if the process has enough file descriptors; more are refused",
     )
     frame_bytes_max: int = Field(
-        default=4 * 1024 * 1024, ge=1024, description="largest frame a client may send"
+        default=4 * 1024 * 1024, ge=1024, description="the largest frame that a client may send"
     )
     request_seconds_max: float = Field(
-        default=30.0, gt=0, description="seconds in which an HTTP request must arrive, including its body"
+        default=30.0,
+        gt=0,
+        description="seconds within which an HTTP request, including its body, must arrive",
     )
     silent_seconds_max: float = Field(
         default=60.0,
         ge=1,
-        description="seconds after which a client is dropped whose machine acknowledges nothing that it is sent",
+        description="seconds after which the service drops a client whose machine acknowledges no data",
     )
     ring_changes_max: int = Field(
         default=20_000,
         ge=1,
-        description="recent changes of a partition kept in memory for clients that resume",
+        description="recent changes per partition that a service keeps in memory for clients that resume",
     )
     ring_bytes_max: int = Field(
         default=64 * 1024 * 1024,
         ge=0,
-        description="memory for these changes; older ones are read from Kafka",
+        description="memory for these recent changes; the service reads older ones from Kafka",
     )
 
     shard: Annotated[Shard, BeforeValidator(_shard)] = Field(
         default=WHOLE,
-        description="the partitions that a query service holds: shard k of n, as k/n; 0/1 holds all of them",
+        description="the shard that a query service holds: `k/n` is shard k of n, and `0/1` holds all"
+        " partitions",
     )
     nodes: str = Field(
-        default="", description="the query services that a gateway asks: their URLs, with commas"
+        default="", description="comma-separated URLs of the query services that a gateway uses"
     )
     nodes_token_file: Path | None = Field(
-        default=None, description="a file with the token that a gateway logs on to query services with"
+        default=None, description="a file with the gateway's token for query services"
     )
     nodes_ca_file: Path | None = Field(
-        default=None, description="CA certificates that a gateway trusts for query services, as PEM"
+        default=None,
+        description="a PEM file with the CA certificates that a gateway trusts for query services",
     )
     nodes_cert_file: Path | None = Field(
-        default=None, description="the client certificate of a gateway for query services, as PEM"
+        default=None, description="a PEM file with the gateway's client certificate for query services"
     )
     nodes_key_file: Path | None = Field(
-        default=None, description="the key of that certificate, if it is in a separate file"
+        default=None, description="a PEM file with the key of that certificate, if it is separate"
     )
     snapshot_dir: Path | None = Field(
         default=None,
-        description="where a query service keeps snapshots of its topics, to start from; without it, each start loads"
-        " everything",
+        description="a query service's directory for snapshots; without it, each start loads whole topics",
     )
     snapshot_seconds: float = Field(
-        default=300.0, gt=0, description="seconds between two snapshots of a partition"
+        default=300.0, gt=0, description="seconds between snapshots of a partition"
     )
     snapshot_bytes_per_second_max: int = Field(
-        default=32 * 1024 * 1024, ge=1024, description="how fast snapshots are written"
+        default=32 * 1024 * 1024,
+        ge=1024,
+        description="bytes per second at which the service writes snapshots",
     )
 
     progress_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="seconds without a message after which a subscription is sent its bookmark",
+        description="seconds without a message after which the service sends a subscription its bookmark",
     )
 
     access: str = Field(
@@ -222,19 +238,21 @@ class Settings(PlainNumbers):
         description="the file that defines users and their rights; without it, every client may do everything",
     )
     logon_seconds_max: float = Field(
-        default=10.0, gt=0, description="seconds until a connection without a logon is closed"
+        default=10.0, gt=0, description="seconds after which the service closes a connection without a logon"
     )
-    sessions_per_user_max: int = Field(default=0, ge=0, description="connections of one user; 0 = no limit")
+    sessions_per_user_max: int = Field(
+        default=0, ge=0, description="connections of one user; 0 means no limit"
+    )
 
     tls_cert: str = Field(
-        default="", description="the query service's certificate, a PEM file with the chain to its authority"
+        default="", description="a PEM file with the query service's certificate and the chain to its CA"
     )
     tls_key: str = Field(
-        default="", description="its key, a PEM file; empty: the key is in the certificate's file"
+        default="", description="a PEM file with the key; if empty, the key is in the certificate's file"
     )
     tls_client_ca: str = Field(
         default="",
-        description="the authority of client certificates, a PEM file; empty: none are requested",
+        description="a PEM file with the CA of client certificates; if empty, the service requests none",
     )
     tls_client_required: bool = Field(
         default=False, description="require a client certificate from every client"
@@ -242,14 +260,16 @@ class Settings(PlainNumbers):
 
     origins: str = Field(
         default="",
-        description="other origins whose web pages may send requests, with commas: https://desk.example",
+        description="comma-separated origins whose web pages may also send requests, such as"
+        " `https://desk.example`",
     )
     trusted_proxies: str = Field(
         default="",
-        description="addresses or networks of proxies whose X-Forwarded-For counts, with commas: 10.1.0.0/16",
+        description="comma-separated addresses or networks of proxies whose `X-Forwarded-For` is trusted,"
+        " such as `10.1.0.0/16`",
     )
     commands_per_second_max: float = Field(
-        default=0.0, ge=0, description="commands of one user in a second; 0 = no limit"
+        default=0.0, ge=0, description="commands of one user per second; 0 means no limit"
     )
 
     @property

@@ -15,7 +15,7 @@ from tests.docs.pages import rows_of, text_of
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-COLUMNS = ("package", "what for", "why this one", "who maintains it", "without it")
+COLUMNS = ("package", "purpose", "why this one", "maintainer", "what would be lost")
 COMPANIONS = {"py4j": "pyspark", "pydantic-core": "pydantic", "opentelemetry-api": "opentelemetry-sdk"}
 """Packages that are imported, but can't be had without another, of one version."""
 

@@ -56,7 +56,7 @@ def test_every_finding_is_on_the_list() -> None:
 
 def test_what_top_shows_is_described() -> None:
     """The fields of its lines of JSON, what topics can be ordered by, and its options are on the page."""
-    listed = page("operate.md").split("## Watching it")[1].split("\n## ")[0]
+    listed = page("operate.md").split("## Watching services")[1].split("\n## ")[0]
     rows = [field.name for row in (TopicRow, PartitionRow, ServiceRow) for field in fields(row)]
     named = [option for of in main.commands["top"].params for option in of.opts if option.startswith("--")]
     assert [name for name in (*rows, *SORTS) if f"`{name}`" not in listed] == []
