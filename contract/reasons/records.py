@@ -61,7 +61,7 @@ RECORDS = (
         "The topic's reader schema can't read messages of this schema, or the options of its message type can't"
         " read the stored records.",
         "Register only schemas that the reader schema can read, or [change the reader"
-        " schema](message-types.md#schemas-that-change) first. Restore the [options](message-formats.md#options),"
+        " schema](message-types.md#schema-changes) first. Restore the [options](message-formats.md#options),"
         " or rebuild the topic.",
     ),
     Reason(

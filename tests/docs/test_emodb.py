@@ -43,7 +43,7 @@ def test_condition(text: str, of: str, holds: str) -> None:
     assert compile_condition(f"not({text})").matches(value(of)) is (holds == "false")
 
 
-@pytest.mark.parametrize(("text", "about", "holds"), rows_of(PAGE, "condition", "of a document of", "holds"))
+@pytest.mark.parametrize(("text", "about", "holds"), rows_of(PAGE, "condition", "document's intrinsics", "holds"))
 def test_condition_about_a_document(text: str, about: str, holds: str) -> None:
     """A condition shown with a document's intrinsics holds of them, or doesn't."""
     known = Intrinsics(**json.loads(about))
@@ -123,7 +123,7 @@ def test_error_of_a_condition(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "text", "emodb", "here", "why"), rows_of(PAGE, "rule", "for example", "EmoDB", "here", "why")
+    ("rule", "text", "emodb", "here", "why"), rows_of(PAGE, "rule", "for example", "EmoDB", "Sowline", "why")
 )
 def test_difference(rule: str, text: str, emodb: str, here: str, why: str) -> None:
     """An example of what differs from EmoDB comes to what the table says, and a reason is given."""
