@@ -234,7 +234,7 @@ class AckStats(AckOfCommand, tag="ack", kw_only=True):
 
 
 class AckFailure(AckOfCommand, tag="ack", kw_only=True):
-    """A command failed, or a query or a subscription ended early. No other acknowledgement of it follows."""
+    """A command failed, or a query or a subscription ended early. No other acknowledgement of the command follows."""
 
     ack_type: Literal["processed", "completed"]
     """`completed` if it had begun."""

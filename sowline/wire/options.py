@@ -101,8 +101,8 @@ class Options:
     current: bool = False
     """If a topic has no history, return the current records for a request at a past time."""
     partial: bool = False
-    """If a [shard](deploy.md#shards-and-gateways) is unavailable, return the result of a `sow` without it. `group_begin`
-    then contains a warning, and `missing` lists the partitions by topic."""
+    """If a [shard](deploy.md#shards-and-gateways) is unavailable, return the result of a `sow` without it.
+    `group_begin` then contains a warning, and `missing` lists the partitions by topic."""
     bookmark_not_found: str = "fail"
     """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (the default), begin now,
     begin at the oldest available position, or send a new group marked `"reset": true`."""

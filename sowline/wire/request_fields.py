@@ -141,7 +141,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     first records by SOW key."""
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
     """The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-    `sow_and_subscribe`, it asks for a [page](#pages-and-groups)."""
+    `sow_and_subscribe`, it requests a [page](#pages-and-groups)."""
     sow_keys: SowKeys = NO_KEYS
     """Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string
     [with commas or as a JSON array](kafka.md#lists-of-sow-keys). It also applies to live messages. An empty

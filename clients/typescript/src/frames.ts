@@ -119,7 +119,7 @@ export interface SowRequest {
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
@@ -174,7 +174,7 @@ export interface ExplainRequest {
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
@@ -276,7 +276,7 @@ export interface SubscribeRequest {
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
@@ -339,7 +339,7 @@ export interface SowAndSubscribeRequest {
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
@@ -402,7 +402,7 @@ export interface DeltaSubscribeRequest {
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
@@ -465,7 +465,7 @@ export interface SowAndDeltaSubscribeRequest {
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
@@ -734,7 +734,7 @@ export interface AccessPath {
   shard?: string;
 }
 
-/** A command failed, or a query or a subscription ended early. No other acknowledgement of it follows. */
+/** A command failed, or a query or a subscription ended early. No other acknowledgement of the command follows. */
 export interface AckFailure {
   command: "ack";
   /** The id of the command, if it has one. */
