@@ -234,7 +234,7 @@ class AckStats(AckOfCommand, tag="ack", kw_only=True):
 
 
 class AckFailure(AckOfCommand, tag="ack", kw_only=True):
-    """A command failed, or a query or a subscription ended early. No other acknowledgement of it follows."""
+    """A command failed, or a query or a subscription ended early. No other acknowledgement of the command follows."""
 
     ack_type: Literal["processed", "completed"]
     """`completed` if it had begun."""
@@ -249,7 +249,7 @@ class AckFailure(AckOfCommand, tag="ack", kw_only=True):
 
 
 class GroupBeginMessage(ServerMessage, tag="group_begin", kw_only=True):
-    """Begins a group: the records of one instant."""
+    """Begins a message group: the records of one instant."""
 
     query_id: str | UnsetType = UNSET
     """The query, if it has a name."""
@@ -268,7 +268,7 @@ class GroupBeginMessage(ServerMessage, tag="group_begin", kw_only=True):
 
 
 class SowMessage(ServerMessage, tag="sow", kw_only=True):
-    """Some records of a group."""
+    """Some records of a message group."""
 
     query_id: str
     """The query; empty if it has no name."""
@@ -279,7 +279,7 @@ class SowMessage(ServerMessage, tag="sow", kw_only=True):
 
 
 class NativeSowMessage(ServerMessage, tag="sow", kw_only=True):
-    """Some records of a group, in a binary frame."""
+    """Some records of a message group, in a binary frame."""
 
     query_id: str
     """The query; empty if it has no name."""
@@ -290,7 +290,7 @@ class NativeSowMessage(ServerMessage, tag="sow", kw_only=True):
 
 
 class GroupEndMessage(ServerMessage, tag="group_end", kw_only=True):
-    """Ends a group."""
+    """Ends a message group."""
 
     query_id: str | UnsetType = UNSET
     """The query, if it has a name."""
@@ -322,7 +322,7 @@ class TimelineMessage(ServerMessage, tag="timeline", kw_only=True):
 
 
 class ExplainMessage(ServerMessage, tag="explain", kw_only=True):
-    """The answer to an `explain`."""
+    """The result of an `explain`."""
 
     command_id: str | UnsetType = UNSET
     """The id of the command, if it has one."""
@@ -394,7 +394,7 @@ class NativeOofMessage(LiveChange, tag="oof", kw_only=True):
 
 
 class ProgressMessage(ServerMessage, tag="progress", kw_only=True):
-    """The bookmark of idle subscriptions, or the checksum of the view of one."""
+    """The bookmark of idle subscriptions, or the checksum of one subscription's view."""
 
     command_id: str | UnsetType = UNSET
     """The heartbeat that asked for the checksum."""
@@ -409,14 +409,14 @@ class ProgressMessage(ServerMessage, tag="progress", kw_only=True):
 
 
 class HeartbeatMessage(ServerMessage, tag="heartbeat", kw_only=True):
-    """The answer to a heartbeat."""
+    """The response to a heartbeat."""
 
     command_id: str | UnsetType = UNSET
     """The id of the command, if it has one."""
 
 
 class StreamFailure(ServerMessage, tag="failure", kw_only=True):
-    """The last event of an event stream: why it ends."""
+    """The last event of an event stream, which states why the stream ends."""
 
     reason: str
     """The reason code, for programs."""

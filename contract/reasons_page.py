@@ -5,9 +5,9 @@ from contract.reasons import REASONS, Reason
 _HEAD = """\
 # Reason codes
 
-Find the `reason` of an error here. Every error of the [API](api.md), of the [client](client.md) and of the
-commands has one, as does every [dead letter](kafka.md#dead-letters). `reason` is for programs and doesn't change.
-`message` is for people and usually says how to fix the error. Each section has an example of a message.
+Look up the `reason` of an error on this page. Every error of the [API](api.md), the [client](client.md) and the
+commands has a reason, as does every [dead letter](kafka.md#dead-letters). Use the `reason` in programs: it doesn't
+change. The `message`, shown in each section, is for people and usually says how to fix the error.
 
 <!-- Made from contract/reasons/ by `python -m contract`. -->
 """

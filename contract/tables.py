@@ -25,7 +25,7 @@ def with_tables(page: str, frames: Schema) -> str:
 def _tables(frames: Schema) -> Mapping[str, Iterable[str]]:
     return {
         "commands": _table(
-            ("command", "what it does", "needs"),
+            ("command", "what it does", "required fields"),
             ((f"`{name}`", one.about, _names(one.needed)) for name, one in FIELDS.items()),
         ),
         "fields": _table(
@@ -36,7 +36,7 @@ def _tables(frames: Schema) -> Mapping[str, Iterable[str]]:
             ("option", "meaning"), ((f"`{form}`", option_docs()[name]) for name, form in FORMS.items())
         ),
         "messages": _table(
-            ("message", "what it is", "has", "may have"),
+            ("message", "what it is", "fields", "optional fields"),
             (_message(frames, name) for name in _messages(frames)),
         ),
     }

@@ -7,28 +7,28 @@ ACCESS = (
         "auth failure",
         "expected a client certificate, got none",
         "The token or the client certificate is invalid.",
-        "Get a new token. The [log of the service](security.md#refused-logons) has the cause.",
+        "Get a new token. The [service's log](security.md#refused-logons) shows the cause.",
     ),
     Reason(
         "auth unavailable",
         "the keys for checking tokens are not available; retry later, or ask the operator",
-        "The service can't get the keys that it checks tokens with, or a client's function for tokens failed.",
-        "Retry. If the error persists, check that the service reaches the issuer's key endpoint, or fix the"
+        "The service can't fetch the keys that verify tokens, or the client's token function failed.",
+        "Retry. If the error persists, check that the service can reach the issuer's key endpoint, or fix the"
         " function.",
     ),
     Reason(
         "behind",
         "this replica is at orders:0@1187, before the bookmark; retry later",
-        "The replica, or in Spark the changes topic, has not reached the bookmark yet. For a write, the command"
-        " is on the log, but was not applied within 30 s.",
+        "The replica, or in Spark the changes topic, has not reached the bookmark yet. For a write, the"
+        " command is on the log, but the service had not applied it within 30 s.",
         "Retry a read. Don't repeat a write: it will be applied. If the error persists, check the materializer:"
         " [runbooks](runbooks.md).",
     ),
     Reason(
         "busy",
         "this user already has 100 connections, the limit; close one",
-        "You have reached a limit on connections, commands, requests, waiting queries or unread answers.",
-        "Wait for an answer before you send more, close connections, or use another query service.",
+        "You have reached a limit on connections, commands, requests, waiting queries or unread results.",
+        "Wait for a response before you send more, close connections, or use another query service.",
     ),
     Reason(
         "disconnected",
@@ -44,7 +44,7 @@ ACCESS = (
     Reason(
         "internal",
         "the query could not be answered: KeyError; the log of the query service has the details",
-        "This is a bug in Sowline.",
+        "You have found a bug in Sowline.",
         "Report the details in the [log](logs.md).",
     ),
     Reason(
@@ -63,13 +63,13 @@ ACCESS = (
         "no client",
         "expected the id of a connected client, got 17",
         "No client with this id is connected to this query service.",
-        "Get the ids from `GET /v1/clients`. A client that reconnects has a new one.",
+        "Get the ids from `GET /v1/clients`. A client that reconnects gets a new id.",
     ),
     Reason(
         "not connected",
         "nothing listens at http://127.0.0.1:8080: is `sowline up` running?",
-        "No service answers at that address.",
-        "Check the address, and that the service runs.",
+        "No service responds at that address.",
+        "Check the address.",
     ),
     Reason(
         "not entitled",
@@ -81,15 +81,15 @@ ACCESS = (
         "not read",
         "expected the client to read at least 256 KiB of its answers in 10 seconds while other queries wait, got"
         " less; read faster, or ask for less at once",
-        "The client read too little of its answers within `SOWLINE_QUERY_UNREAD_SECONDS_MAX` while other queries"
-        " waited for [their turn](queries.md#turns).",
-        "Read answers as they arrive, in a separate thread if processing takes long, or use `top_n`.",
+        "The client read too little of its results within `SOWLINE_QUERY_UNREAD_SECONDS_MAX` while other"
+        " queries waited for [their turn](queries.md#turns).",
+        "Read results as they arrive, in a separate thread if processing takes long, or use `top_n`.",
     ),
     Reason(
         "not ready",
         "topic orders is still being loaded; retry shortly",
         "The service is still loading the topic, or Kafka did not deliver a timeline in time.",
-        "Retry after a moment. `/readyz` shows what the service waits for.",
+        "Retry later. `/readyz` shows what the service waits for.",
     ),
     Reason(
         "origin refused",
@@ -105,34 +105,33 @@ ACCESS = (
     Reason(
         "replica broken",
         "orders.changes [0]: expected what follows 1187, got 1190 after 1189",
-        "A query service found a gap in the changes, or could not follow them, and stops.",
+        "A query service found a gap in the changes, or could no longer read them, and stopped.",
         "Restart the query service. If it happens again, report the log.",
     ),
     Reason(
         "request timeout",
         "expected the whole request within SOWLINE_REQUEST_SECONDS_MAX; send it again",
-        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, or a client or command timed"
-        " out before it got the answer.",
-        "If the request did not arrive, send it again. If the answer did not, first check whether a write was applied"
-        " and whether the service is busy.",
+        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, or a client or command"
+        " timed out before it received the response.",
+        "If the request did not arrive, send it again. If the response did not, first check whether a write"
+        " was applied and whether the service is busy.",
     ),
     Reason(
         "rights changed",
         "this user's rights have changed; open a new connection",
-        "The user of the connection, or its rights, would change.",
+        "The user of the connection, or the user's rights, would change.",
     ),
     Reason(
         "shard unavailable",
         "no query service answers for these partitions now: orders 0, 2. Retry later, or start their shards",
         "A [gateway](deploy.md#shards-and-gateways) found no query service for some partitions, or lost one"
-        " during the answer.",
+        " during the response.",
         "Retry. If the error persists, check `nodes` in the gateway's `/status`.",
     ),
     Reason(
         "stale",
         "expected a state of at most 0.5 s behind the log, but it is 12.340 s behind; retry later, or allow more",
-        "The service is further behind the log than `max_staleness` allows, or its delay is unknown.",
-        "Retry, allow more, or omit `max_staleness`. If the error persists, see"
-        " [SowlineAnswersOld](runbooks.md#sowlineanswersold).",
+        "The service is further behind the log than `max_staleness` allows, or its lag is unknown.",
+        "If the error persists, see [SowlineAnswersOld](runbooks.md#sowlineanswersold).",
     ),
 )

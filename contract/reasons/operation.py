@@ -18,7 +18,7 @@ OPERATION = (
         "bad checkpoint",
         "expected the numbers of the files before micro-batch 4 in checkpoints/orders/ordinals, got none: this"
         " checkpoint was made by something else; give a new one, and another publisher",
-        "The checkpoint of a Spark stream lacks the numbers of its rows.",
+        "The checkpoint of a Spark stream contains no row numbers.",
     ),
     Reason(
         "bad configuration",
@@ -29,9 +29,8 @@ OPERATION = (
         "changes incomplete",
         "orders.changes [0] holds no position of its changes, or has lost the first of them, and there is no local"
         " state. Delete that topic: the materializer makes it again from the log",
-        "The changes topic holds no position of its changes, has lost the first of them, or ends within a batch.",
-        "Start a materializer and try again. If a materializer reports this error, delete the changes topic; it"
-        " is rebuilt from the log.",
+        "The changes topic contains no positions, has lost its first changes, or ends within a batch.",
+        "Start a materializer and try again. If a materializer reports this error, delete the changes topic.",
     ),
     Reason(
         "changes present",
@@ -47,7 +46,7 @@ OPERATION = (
     Reason(
         "check failed",
         "qty > 0",
-        "A check of a [pipeline](pipeline-file.md) refused a row. The row is a dead letter.",
+        "A check of a [pipeline](pipeline-file.md) refused a row. The row becomes a dead letter.",
         "Correct the row at its source, or change the check.",
     ),
     Reason(
@@ -56,32 +55,32 @@ OPERATION = (
         " partitions, preprocessing, enrichment, documents, template, sow and framing in topics.yaml, or stop the"
         " materializers and run sowline rebuild",
         "The stored state, the backup or the fanout's output belongs to another definition of the topic.",
-        "Restore the definition in `topics.yaml`, or [rebuild](operate.md#rebuilding) the state.",
+        "Restore the definition, or [rebuild](operate.md#rebuilding) the state.",
     ),
     Reason(
         "directory taken",
         "expected a new directory for the backup, but /backups/orders is there",
-        "A backup needs a new directory, but this one exists.",
+        "A backup needs a new directory, but this one already exists.",
     ),
     Reason(
         "disk full",
         "expected room in /tmp for the topic's largest partition, up to three times: No space left on device."
         " Name another directory in TMPDIR",
-        "A command has no room for its temporary files.",
+        "A command has no disk space for its temporary files.",
     ),
     Reason(
         "gap",
         "fanout late is at 1187 in partition 0, but the changes after that were deleted: delete its consumer"
         " group, and it starts again with the current records",
-        "The next changes of a fanout were deleted, or a client's view missed a message.",
-        "For a fanout, delete its consumer group. For a client, make a new view and report the error.",
+        "The next changes for a fanout were deleted, or a client's local view missed a message.",
+        "For a client, create another view and report the error.",
     ),
     Reason(
         "log incomplete",
         "orders [0]: offsets 0 to 4711 are gone and were never applied. To continue without them, start with"
         " --accept-loss",
         "Kafka deleted log records before a materializer applied them.",
-        "Check the retention of the log topic. To accept the loss, start the materializer with `--accept-loss`.",
+        "Check the retention of the log topic.",
     ),
     Reason(
         "no backup",
@@ -91,7 +90,7 @@ OPERATION = (
     Reason(
         "no descriptors",
         "expected more descriptors: too many open files. Raise the limit (ulimit -n)",
-        "A command needs more open files than the process is allowed.",
+        "A command must open more files than the process may.",
     ),
     Reason(
         "no documents",
@@ -102,7 +101,7 @@ OPERATION = (
         "no jars",
         "expected Ivy to fetch kafka from Maven Central, but it failed: check the network and run again, or"
         " name a mirror's Ivy settings in SOWLINE_IVY_SETTINGS",
-        "Sowline can't fetch the jars of Kafka or Spark, or Ivy, which downloads them.",
+        "Sowline can't download the jars of Kafka or Spark, or Ivy, which fetches them.",
     ),
     Reason(
         "no java",
@@ -113,7 +112,7 @@ OPERATION = (
     Reason(
         "no kafka",
         "the local Kafka broker did not start; its messages are above",
-        "The local broker did not start, or the given Kafka does not answer.",
+        "The local broker did not start, or the given Kafka does not respond.",
         "Check the address and the broker's messages.",
     ),
     Reason(
@@ -131,8 +130,7 @@ OPERATION = (
         "no server",
         "expected the packages of the services, but rocksdict, uvicorn can't be imported: install them with"
         " pip install 'sowline[server]', or in a clone pip install '.[server]'",
-        "The packages for services are not installed: Sowline has only the client and the commands that send"
-        " requests. The exit code is 2.",
+        "Only the client and the commands that send requests are installed. The exit code is 2.",
     ),
     Reason(
         "not registered",
@@ -164,14 +162,15 @@ OPERATION = (
     Reason(
         "registry away",
         "expected a schema registry to answer, but: connection refused",
-        "The schema registry gave no definite answer. Messages that need it wait, and nothing is lost.",
+        "The schema registry returned no definite response. Messages that need it wait, and nothing is lost.",
         "Start the registry, or correct `SOWLINE_REGISTRY`. The service continues by itself.",
     ),
     Reason(
         "schema compiler away",
         "expected the compiler of Protobuf schemas to run, got exit status -9; check memory, disk space and the"
         " installation",
-        "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until it can.",
+        "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until the"
+        " compiler runs.",
     ),
     Reason(
         "state damaged",
@@ -188,6 +187,6 @@ OPERATION = (
         "workers active",
         "expected no materializer to run, but group sowline has members. Stop them, and wait until the group is"
         " empty",
-        "A restore or rebuild can't run while materializers do.",
+        "A restore or rebuild can't run while materializers are running.",
     ),
 )

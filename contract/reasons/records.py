@@ -12,7 +12,7 @@ RECORDS = (
     Reason(
         "bad delta",
         "expected a delta at column 11, got '}'",
-        "The text is not a delta in the [language of documents](emodb.md).",
+        "The text is not a valid [document delta](emodb.md).",
     ),
     Reason(
         "bad header",
@@ -23,23 +23,24 @@ RECORDS = (
     Reason(
         "bad key",
         "expected a string, an integer or a boolean in the key field /id, got an object",
-        "A key field, or a key from a publisher or a generator, has the wrong type, is too long or has invalid"
-        " characters.",
+        "A key field, or a key from a publisher or a generator, has the wrong type, is too long or contains"
+        " invalid characters.",
         "Correct the [key text](kafka.md#writing-commands).",
     ),
     Reason(
         "bad message",
         "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
-        "A message on Kafka doesn't match its schema, has no frame, or isn't of the topic's message type ([with"
-        " schemas](message-types.md), [without](message-formats.md)). Or a client got an unknown message, because"
-        " the service is newer or a proxy has changed the message.",
-        "Correct the producer's serializer, schema or topic. Update the client, or check the proxy.",
+        "A message in Kafka doesn't match its schema, has no frame, or isn't of the topic's message type"
+        " ([with schemas](message-types.md), [without](message-formats.md)). Or a client received a message"
+        " that it doesn't know, because the service is newer or a proxy changed the message.",
+        "For a message in Kafka, correct the producer's serializer, schema or topic. Otherwise, update the"
+        " client or check the proxy.",
     ),
     Reason(
         "bad row",
         "expected JSON of id STRING, qty INT, got [1]",
-        "A [pipeline](pipeline-file.md) can't read a row of its source, or JSON can't hold a value of the row [as it"
-        " is](pipeline.md#exact-values). The row is a dead letter.",
+        "A [pipeline](pipeline-file.md) can't read a row of its source, or JSON can't hold a value of the row"
+        " [as it is](pipeline.md#exact-values). The row becomes a dead letter.",
         "Correct the row at its source, and run the pipeline on it again.",
     ),
     Reason(
@@ -52,17 +53,17 @@ RECORDS = (
         "bad time",
         "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
         " sends microseconds or nanoseconds as milliseconds",
-        "A log record has no [time](kafka.md#the-time-of-a-record), or a time from its producer that is out of"
-        " range.",
+        "A log record has no [time](kafka.md#the-time-of-a-record), or its producer gave it a time that is out"
+        " of range.",
     ),
     Reason(
         "incompatible schema",
         "schema 7 of orders-value: expected an int at /qty, got a string",
         "The topic's reader schema can't read messages of this schema, or the options of its message type can't"
         " read the stored records.",
-        "Register only schemas that the reader schema can read, or [change the reader"
-        " schema](message-types.md#schema-changes) first. Restore the [options](message-formats.md#options),"
-        " or rebuild the topic.",
+        "Register only schemas whose messages the reader schema can read, or [change the reader"
+        " schema](message-types.md#schema-changes) first. Restore the"
+        " [options](message-formats.md#options), or rebuild the topic.",
     ),
     Reason(
         "incomplete record",
@@ -73,12 +74,12 @@ RECORDS = (
     Reason(
         "key changed",
         "expected 'a-17' or nothing in the key field /id, got 'a-18'",
-        "A write would give a [document](emodb.md) another key in its key field.",
+        "A write would change the key field of a [document](emodb.md).",
     ),
     Reason(
         "key collision",
         "expected the key text 'a' under SOW key 15266929873826298676, got 'b'",
-        "Two key texts have the same SOW key, which is very rare with 64 bits.",
+        "Two key texts have the same SOW key.",
         "Change one of the keys. The first record is unaffected.",
     ),
     Reason(
@@ -144,7 +145,7 @@ RECORDS = (
     Reason(
         "too large",
         "expected a record of at most 1048576 bytes, got 2000000",
-        "The body exceeds `record_bytes_max`, or a request has more deltas than allowed.",
+        "The body exceeds `record_bytes_max`, or a request contains more deltas than allowed.",
         "Send less at once, or raise `record_bytes_max`.",
     ),
     Reason(

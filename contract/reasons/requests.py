@@ -6,12 +6,12 @@ REQUESTS = (
     Reason(
         "bad condition",
         "expected ',' or ')' at column 7, got the end of the condition",
-        "The text is not a condition in the [language of documents](emodb.md#conditions).",
+        "The text is not a valid [condition](emodb.md#conditions).",
     ),
     Reason(
         "bad filter",
         "expected an operand after > at column 7, got '>'",
-        "The [filter](filters.md) doesn't parse, has a wrong type, or exceeds a limit.",
+        "The [filter](filters.md) can't be parsed, has a type error, or exceeds a limit.",
     ),
     Reason(
         "bad frame",
@@ -33,8 +33,8 @@ REQUESTS = (
     Reason(
         "bad request",
         "expected data to publish, got none",
-        "The command isn't a JSON object or has an unknown or wrong field, or the HTTP request is malformed: see"
-        " [the API](api.md).",
+        "The command isn't a JSON object or contains an unknown or invalid field, or the HTTP request is"
+        " malformed: see [the API](api.md).",
     ),
     Reason(
         "bad topic",
@@ -45,8 +45,8 @@ REQUESTS = (
         "bookmark_expired",
         "the changes after orders:0@17 are no longer kept one by one, or are too many to undo; start without a"
         " bookmark, or choose with bookmark_not_found=now, epoch or reset where to start instead",
-        "The changes after the bookmark are no longer kept individually, or a page, groups or a query would have"
-        " to undo more than 20,000 changes. See [expired bookmarks](bookmarks.md#expired-bookmarks).",
+        "Kafka no longer keeps every change after the bookmark, or a page, groups or a query would have to"
+        " undo more than 20,000 changes. See [expired bookmarks](bookmarks.md#expired-bookmarks).",
     ),
     Reason(
         "history expired",
@@ -57,7 +57,7 @@ REQUESTS = (
     Reason(
         "invalid ack type",
         "expected any of received, processed, completed, persisted, stats, got 'done'",
-        "The command can't have this [acknowledgement](api.md#acknowledgements).",
+        "The command doesn't support this [acknowledgement](api.md#acknowledgements).",
     ),
     Reason(
         "invalid batch size",
@@ -67,13 +67,13 @@ REQUESTS = (
     Reason(
         "invalid bookmark",
         "expected a bookmark like orders:0@1187,1@1203, got 'yesterday'",
-        "The [bookmark](bookmarks.md) doesn't parse, or names a nonexistent log, partition or era.",
-        "Use a bookmark that this topic has sent.",
+        "The [bookmark](bookmarks.md) can't be parsed, or names a nonexistent log, partition or era.",
+        "Use a bookmark from this topic's messages.",
     ),
     Reason(
         "invalid grouping",
         "expected each path once, got /desk again at column 7",
-        "The [grouping](aggregation.md) doesn't parse, or names no field.",
+        "The [grouping](aggregation.md) can't be parsed, or names no field.",
     ),
     Reason(
         "invalid limit",
@@ -88,17 +88,18 @@ REQUESTS = (
     Reason(
         "invalid order by",
         "expected ASC, DESC, TEXT, ',' or the end after /qty at column 6, got 'UP'",
-        "The [order](api.md#order) doesn't parse.",
+        "The [order](api.md#order) can't be parsed.",
     ),
     Reason(
         "invalid projection",
         "expected output paths that don't overlap, got /sum over an earlier one at column 20",
-        "The [projection](aggregation.md) doesn't parse, or uses functions that it can't contain.",
+        "The [projection](aggregation.md) can't be parsed, or uses functions that a projection doesn't"
+        " support.",
     ),
     Reason(
         "invalid skip_n",
         "expected a top_n together with skip_n, got none",
-        "`skip_n` is negative or has no `top_n`.",
+        "`skip_n` is negative, or comes without `top_n`.",
     ),
     Reason(
         "invalid subid",
@@ -119,7 +120,7 @@ REQUESTS = (
         "no history",
         "topic orders keeps no history, so it has no past records; read the current ones, or give the option"
         " current",
-        "The topic keeps no [history](history.md), so it has no past records.",
+        "The topic keeps no [history](history.md).",
     ),
     Reason(
         "projection clause too large",
@@ -136,7 +137,7 @@ REQUESTS = (
         "query too long",
         "expected at most 5 seconds of work; narrow the filter",
         "The query needs more work than `SOWLINE_QUERY_SECONDS_MAX` allows.",
-        "Narrow the filter, use an [index](topics.md#indexes), or raise the limit.",
+        "Use an [index](topics.md#indexes), or raise the limit.",
     ),
     Reason(
         "queryid in use",
@@ -146,7 +147,7 @@ REQUESTS = (
     Reason(
         "regex topic not supported",
         "expected the name of one topic: a page or groups cover one topic",
-        "A page, groups, a view or a publish uses exactly one topic.",
+        "Pages, groups, views and publishes take exactly one topic.",
     ),
     Reason(
         "result too large",
@@ -163,12 +164,12 @@ REQUESTS = (
         "too many groups",
         "expected at most 100000 groups, got one more (group by a field with fewer values, or filter the"
         " records)",
-        "The read has more than 100,000 groups. A live read ends.",
+        "The query or subscription has more than 100,000 groups. A subscription then ends.",
     ),
     Reason(
         "too many keys",
         "expected at most 100000 sow_keys, got 120000",
-        "The command has more than 100,000 `sow_keys`.",
+        "The command contains more than 100,000 `sow_keys`.",
         "Send several commands.",
     ),
     Reason(
@@ -189,8 +190,7 @@ REQUESTS = (
         "expected live pages and groups on one connection to take at most 512 MiB of memory, got 560 MiB with this"
         " one; narrow the filter, unsubscribe others, or let several share one filter and order",
         "The live pages and groups of a connection, a user or the service need more memory than their"
-        " [limit](queries.md#memory-of-live-views). One that grows beyond it ends.",
-        "Follow the message. The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above"
-        " it.",
+        " [limit](queries.md#memory-of-live-views). A page or groups that grow beyond it end.",
+        "The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
     ),
 )

@@ -77,9 +77,9 @@ class Options:
     """
 
     oof: bool = False
-    """Notify when a record stops matching. The reason is `match`, with the new body. With `deleted`, `expired`
-    or `entitlement` (the user [may no longer see it](entitlements.md#records)), the message has the previous
-    body. A [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
+    """Notify when a record stops matching. With the reason `match`, the message contains the new body; with
+    `deleted`, `expired` or `entitlement` (the user [may no longer see it](entitlements.md#records)), the previous
+    one. A [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
     no_empties: bool = False
     """Send nothing to a [delta subscription](#deltas) for a change that changes no field."""
     no_sowkey: bool = False
@@ -88,7 +88,7 @@ class Options:
     """Send nothing for a write to a document that changes neither content nor tags, and leaves the document in
     focus."""
     send_keys: bool = False
-    """Has no effect: deltas always have the key fields."""
+    """Has no effect: deltas always contain the key fields."""
     timestamp: bool = False
     """Add the change's log time to messages and records."""
     intrinsics: bool = False
@@ -99,10 +99,10 @@ class Options:
     pause: bool = False
     """Begin [paused](bookmarks.md#pausing)."""
     current: bool = False
-    """If a topic has no history, answer a request for a time with the current records."""
+    """If a topic has no history, return the current records for a request at a past time."""
     partial: bool = False
-    """If a [shard](deploy.md#shards-and-gateways) is missing, answer a `sow` without it. `group_begin` then has
-    a warning, and `missing` lists the partitions by topic."""
+    """If a [shard](deploy.md#shards-and-gateways) is unavailable, return the result of a `sow` without it.
+    `group_begin` then contains a warning, and `missing` lists the partitions by topic."""
     bookmark_not_found: str = "fail"
     """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (the default), begin now,
     begin at the oldest available position, or send a new group marked `"reset": true`."""

@@ -108,7 +108,7 @@ class Read(QueryRequest, frozen=True):
 
 
 class Sow(Read, frozen=True):
-    """Reads the records that match."""
+    """Reads matching records."""
 
     command = "sow"
 
@@ -131,7 +131,7 @@ class Subscribe(Read, frozen=True):
 
 
 class SowAndSubscribe(Subscribe, frozen=True):
-    """Reads the records that match, and subscribes to their changes."""
+    """Reads matching records, and subscribes to their changes."""
 
     command = "sow_and_subscribe"
     has_snapshot = True
@@ -145,7 +145,7 @@ class DeltaSubscribe(Subscribe, frozen=True):
 
 
 class SowAndDeltaSubscribe(SowAndSubscribe, frozen=True):
-    """Reads the records that match, and subscribes to their changes as deltas."""
+    """Reads matching records, and subscribes to their changes as deltas."""
 
     command = "sow_and_delta_subscribe"
     is_delta = True
@@ -189,7 +189,7 @@ class DeltaPublish(Write, frozen=True):
 
 
 class DeltaRequest(Write, frozen=True):
-    """Changes a document by a delta."""
+    """Applies a delta to a document."""
 
     command = "delta"
     key: str = ""
@@ -202,7 +202,7 @@ class SowDelete(Write, frozen=True):
 
 
 class FlushRequest(Request, frozen=True):
-    """Waits for the outcomes of the earlier writes of the connection."""
+    """Waits for the outcome of each earlier write on the connection."""
 
     command = "flush"
 
@@ -233,7 +233,7 @@ class Resume(OfSubscriptions, frozen=True):
 
 
 class Heartbeat(OfSubscriptions, frozen=True):
-    """Asks for a sign of life, or for the checksum of a view."""
+    """Requests a heartbeat, or the checksum of a subscription's view."""
 
     command = "heartbeat"
 

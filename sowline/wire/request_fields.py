@@ -115,9 +115,8 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """[Options](#options), separated by commas."""
     sub_id: str = ""
     """The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-    comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-    changes none of them. A `heartbeat` with a `sub_id` asks for the [checksum of its
-    view](bookmarks.md#checksum-of-a-view)."""
+    comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+    no effect. A `heartbeat` with a `sub_id` requests the [checksum of its view](bookmarks.md#checksum-of-a-view)."""
     query_id: str = ""
     """The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort."""
     batch_size: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": BATCH_SIZE_MAX})] = 1
@@ -129,35 +128,35 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     up_to: str = ""
     """Where a subscription [ends](bookmarks.md#ends): positions, a time or `now`."""
     at_least: str = ""
-    """The positions that the answer of a read must include: [fresh reads](#fresh-reads)."""
+    """The positions that the result of a read must reflect: [fresh reads](#fresh-reads)."""
     max_staleness: str = ""
-    """How far behind the log the answer of a read may be, such as `500ms`: [fresh reads](#fresh-reads)."""
+    """How far behind the log the result of a read may be, such as `500ms`: [fresh reads](#fresh-reads)."""
     ack_type: str = ""
     """The [acknowledgements](#acknowledgements) to send, separated by commas: `received`, `processed`,
     `completed`, `persisted`, `stats`. Failures are always sent."""
     order_by: str = ""
     """The [order](#order) of the records of a group."""
     top_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW
-    key."""
+    """The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the
+    first records by SOW key."""
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
     """The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-    `sow_and_subscribe`, it asks for a [page](#pages-and-groups)."""
+    `sow_and_subscribe`, it requests a [page](#pages-and-groups)."""
     sow_keys: SowKeys = NO_KEYS
     """Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string
     [with commas or as a JSON array](kafka.md#lists-of-sow-keys). It also applies to live messages. An empty
-    list has no effect. A key without a record finds nothing."""
+    list has no effect. Keys without a record are ignored."""
     data: msgspec.Raw = msgspec.Raw(b"")
     """The record that a command [writes](#writing), or the text of a `delta`."""
     expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """The lifetime in seconds of a record that a command [writes](#writing). With 0 it never expires."""
+    """The lifetime in seconds of a record that a command [writes](#writing). With 0, the record never expires."""
     correlation_id: str = ""
-    """A text that a command that [writes](#writing) passes to subscribers."""
+    """A text that a [write](#writing) passes to subscribers."""
     key: str = ""
-    """The key text of the document of a [`delta`](#deltas-of-documents), or of the record of a
-    [`timeline`](#timeline)."""
+    """The key text of the document that a [`delta`](#deltas-of-documents) changes, or of the record that a
+    [`timeline`](#timeline) is for."""
     sow_key: str = ""
-    """The SOW key of the record to write, on a topic whose [publishers give the
+    """The SOW key of the record to write, on a topic whose [publishers supply the
     keys](#keys-that-publishers-give). Reads take `sow_keys`."""
     tags: str | tuple[str, ...] = ()
     """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one

@@ -75,7 +75,7 @@ export type Option =
   | `grouping=${string}`
   | `projection=${string}`;
 
-/** Reads the records that match. */
+/** Reads matching records. */
 export interface SowRequest {
   /** The command. */
   command: "sow";
@@ -101,9 +101,9 @@ export interface SowRequest {
    * or a range.
    */
   bookmark?: string | string[];
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -112,17 +112,20 @@ export interface SowRequest {
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
+  /**
+   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * records by SOW key.
+   */
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -153,9 +156,9 @@ export interface ExplainRequest {
    * or a range.
    */
   bookmark?: string | string[];
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -164,17 +167,20 @@ export interface ExplainRequest {
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
+  /**
+   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * records by SOW key.
+   */
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -201,16 +207,16 @@ export interface TimelineRequest {
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The key text of the document of a `delta`, or of the record of a `timeline`. */
+  /** The key text of the document that a `delta` changes, or of the record that a `timeline` is for. */
   key: string;
   /** The maximum number of writes in a `timeline`: 1 to 1,000; the default is 100. */
   limit?: number;
@@ -234,8 +240,8 @@ export interface SubscribeRequest {
   options?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id?: string;
   /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
@@ -252,9 +258,9 @@ export interface SubscribeRequest {
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -263,22 +269,25 @@ export interface SubscribeRequest {
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
+  /**
+   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * records by SOW key.
+   */
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
 }
 
-/** Reads the records that match, and subscribes to their changes. */
+/** Reads matching records, and subscribes to their changes. */
 export interface SowAndSubscribeRequest {
   /** The command. */
   command: "sow_and_subscribe";
@@ -294,8 +303,8 @@ export interface SowAndSubscribeRequest {
   options?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id?: string;
   /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
@@ -312,9 +321,9 @@ export interface SowAndSubscribeRequest {
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -323,17 +332,20 @@ export interface SowAndSubscribeRequest {
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
+  /**
+   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * records by SOW key.
+   */
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -354,8 +366,8 @@ export interface DeltaSubscribeRequest {
   options?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id?: string;
   /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
@@ -372,9 +384,9 @@ export interface DeltaSubscribeRequest {
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -383,22 +395,25 @@ export interface DeltaSubscribeRequest {
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
+  /**
+   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * records by SOW key.
+   */
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
 }
 
-/** Reads the records that match, and subscribes to their changes as deltas. */
+/** Reads matching records, and subscribes to their changes as deltas. */
 export interface SowAndDeltaSubscribeRequest {
   /** The command. */
   command: "sow_and_delta_subscribe";
@@ -414,8 +429,8 @@ export interface SowAndDeltaSubscribeRequest {
   options?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id?: string;
   /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
@@ -432,9 +447,9 @@ export interface SowAndDeltaSubscribeRequest {
   bookmark?: string | string[];
   /** Where a subscription ends: positions, a time or `now`. */
   up_to?: string;
-  /** The positions that the answer of a read must include: fresh reads. */
+  /** The positions that the result of a read must reflect: fresh reads. */
   at_least?: string;
-  /** How far behind the log the answer of a read may be, such as `500ms`: fresh reads. */
+  /** How far behind the log the result of a read may be, such as `500ms`: fresh reads. */
   max_staleness?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -443,17 +458,20 @@ export interface SowAndDeltaSubscribeRequest {
   ack_type?: string;
   /** The order of the records of a group. */
   order_by?: string;
-  /** The maximum number of records in the group, 0 or more. Without an `order_by`, the first records by SOW key. */
+  /**
+   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * records by SOW key.
+   */
   top_n?: number | null;
   /**
    * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
-   * `sow_and_subscribe`, it asks for a page.
+   * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -466,8 +484,8 @@ export interface UnsubscribeRequest {
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id?: string;
   /** The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort. */
@@ -487,8 +505,8 @@ export interface PauseRequest {
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id: string;
   /**
@@ -506,8 +524,8 @@ export interface ResumeRequest {
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id: string;
   /**
@@ -517,7 +535,7 @@ export interface ResumeRequest {
   ack_type?: string;
 }
 
-/** Asks for a sign of life, or for the checksum of a view. */
+/** Requests a heartbeat, or the checksum of a subscription's view. */
 export interface HeartbeatRequest {
   /** The command. */
   command: "heartbeat";
@@ -525,8 +543,8 @@ export interface HeartbeatRequest {
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
-   * comma-separated list, or `all`. If one of a list doesn't exist, the command fails (`invalid subid`) and
-   * changes none of them. A `heartbeat` with a `sub_id` asks for the checksum of its view.
+   * comma-separated list, or `all`. If any of them doesn't exist, the command fails with `invalid subid` and has
+   * no effect. A `heartbeat` with a `sub_id` requests the checksum of its view.
    */
   sub_id?: string;
   /**
@@ -566,11 +584,11 @@ export interface PublishRequest {
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: Record<string, unknown>;
-  /** The lifetime in seconds of a record that a command writes. With 0 it never expires. */
+  /** The lifetime in seconds of a record that a command writes. With 0, the record never expires. */
   expiration?: number | null;
-  /** A text that a command that writes passes to subscribers. */
+  /** A text that a write passes to subscribers. */
   correlation_id?: string;
-  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
+  /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
@@ -595,11 +613,11 @@ export interface DeltaPublishRequest {
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: Record<string, unknown>;
-  /** The lifetime in seconds of a record that a command writes. With 0 it never expires. */
+  /** The lifetime in seconds of a record that a command writes. With 0, the record never expires. */
   expiration?: number | null;
-  /** A text that a command that writes passes to subscribers. */
+  /** A text that a write passes to subscribers. */
   correlation_id?: string;
-  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
+  /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
@@ -609,7 +627,7 @@ export interface DeltaPublishRequest {
   traceparent?: string;
 }
 
-/** Changes a document by a delta. */
+/** Applies a delta to a document. */
 export interface DeltaRequest {
   /** The command. */
   command: "delta";
@@ -624,11 +642,11 @@ export interface DeltaRequest {
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: string;
-  /** A text that a command that writes passes to subscribers. */
+  /** A text that a write passes to subscribers. */
   correlation_id?: string;
-  /** The key text of the document of a `delta`, or of the record of a `timeline`. */
+  /** The key text of the document that a `delta` changes, or of the record that a `timeline` is for. */
   key?: string;
-  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
+  /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
@@ -655,15 +673,15 @@ export interface SowDeleteRequest {
   ack_type?: string;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. A key without a
-   * record finds nothing.
+   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
+   * record are ignored.
    */
   sow_keys?: string[] | string;
   /** The record that a command writes, or the text of a `delta`. */
   data?: Record<string, unknown>;
-  /** A text that a command that writes passes to subscribers. */
+  /** A text that a write passes to subscribers. */
   correlation_id?: string;
-  /** The SOW key of the record to write, on a topic whose publishers give the keys. Reads take `sow_keys`. */
+  /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
@@ -673,7 +691,7 @@ export interface SowDeleteRequest {
   traceparent?: string;
 }
 
-/** Waits for the outcomes of the earlier writes of the connection. */
+/** Waits for the outcome of each earlier write on the connection. */
 export interface FlushRequest {
   /** The command. */
   command: "flush";
@@ -716,7 +734,7 @@ export interface AccessPath {
   shard?: string;
 }
 
-/** A command failed, or a query or a subscription ended early. No other acknowledgement of it follows. */
+/** A command failed, or a query or a subscription ended early. No other acknowledgement of the command follows. */
 export interface AckFailure {
   command: "ack";
   /** The id of the command, if it has one. */
@@ -785,7 +803,7 @@ export interface AckSuccess {
   version?: string;
 }
 
-/** The answer to an `explain`. */
+/** The result of an `explain`. */
 export interface Explain {
   command: "explain";
   /** The id of the command, if it has one. */
@@ -796,7 +814,7 @@ export interface Explain {
   access_paths: AccessPath[];
 }
 
-/** Begins a group: the records of one instant. */
+/** Begins a message group: the records of one instant. */
 export interface GroupBegin {
   command: "group_begin";
   /** The query, if it has a name. */
@@ -815,7 +833,7 @@ export interface GroupBegin {
   replace?: true;
 }
 
-/** Ends a group. */
+/** Ends a message group. */
 export interface GroupEnd {
   command: "group_end";
   /** The query, if it has a name. */
@@ -832,7 +850,7 @@ export interface GroupEnd {
   since?: string;
 }
 
-/** The answer to a heartbeat. */
+/** The response to a heartbeat. */
 export interface Heartbeat {
   command: "heartbeat";
   /** The id of the command, if it has one. */
@@ -927,7 +945,7 @@ export interface NativePublish {
   problem?: string;
 }
 
-/** Some records of a group, in a binary frame. */
+/** Some records of a message group, in a binary frame. */
 export interface NativeSow {
   command: "sow";
   /** The query; empty if it has no name. */
@@ -979,7 +997,7 @@ export interface Oof {
   reason: "deleted" | "entitlement" | "expired" | "match";
 }
 
-/** The bookmark of idle subscriptions, or the checksum of the view of one. */
+/** The bookmark of idle subscriptions, or the checksum of one subscription's view. */
 export interface Progress {
   command: "progress";
   /** The heartbeat that asked for the checksum. */
@@ -1021,7 +1039,7 @@ export interface Publish {
   removed?: string[];
 }
 
-/** Some records of a group. */
+/** Some records of a message group. */
 export interface Sow {
   command: "sow";
   /** The query; empty if it has no name. */
@@ -1046,7 +1064,7 @@ export interface SowRecord {
   data: Record<string, unknown>;
 }
 
-/** The last event of an event stream: why it ends. */
+/** The last event of an event stream, which states why the stream ends. */
 export interface StreamFailure {
   command: "failure";
   /** The reason code, for programs. */
