@@ -190,7 +190,7 @@ REQUESTS = (
         "expected live pages and groups on one connection to take at most 512 MiB of memory, got 560 MiB with this"
         " one; narrow the filter, unsubscribe others, or let several share one filter and order",
         "The live pages and groups of a connection, a user or the service need more memory than their"
-        " [limit](queries.md#memory-of-live-views). A page or groups that grow beyond it end.",
+        " [limit](queries.md#memory-of-live-pages-and-groups). A page or groups that grow beyond it end.",
         "The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
     ),
 )
