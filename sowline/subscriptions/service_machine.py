@@ -45,7 +45,7 @@ AFRESH = BeginAt(Start.NOW, Opening.RESET)
 
 
 class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request demands of the life of its subscription."""
+    """The demands of a request on the lifecycle of its subscription."""
 
     begin: BeginAt
     replays: bool = False
@@ -63,9 +63,9 @@ class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
     holds: Held = Held.ALL
     """What its client holds once it has begun."""
     inherits: Held = Held.UNKNOWN
-    """What its client holds before: what that of the replaced subscription does."""
+    """What its client holds before: the records of the replaced subscription, if there was one."""
     parts: frozenset[str] = frozenset({""})
-    """What catches up by itself."""
+    """The parts that catch up independently."""
 
     @classmethod
     def of(

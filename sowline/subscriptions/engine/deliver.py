@@ -95,7 +95,7 @@ def deliver(
         due.append((terms, delivery, to))
     if len(due) != 1:
         return _shared(topic, partition, change, due, deltas), reached
-    # By far the most frequent case: there is nothing to share.
+    # By far the most frequent case: nothing is shared.
     ((terms, delivery, to),) = due
     return [(terms.connection, _message(topic, partition, change, delivery, to, deltas), to.sids)], reached
 
