@@ -20,7 +20,7 @@ class Flag:
         return self._is_set
 
     def set(self) -> None:
-        """Set the flag, and wake all who wait for it, in the order in which they came."""
+        """Set the flag, and wake all waiting tasks in the order in which they began to wait."""
         self._is_set = True
         waiting, self._waiting = self._waiting, None
         for one in waiting or ():

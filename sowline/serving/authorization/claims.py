@@ -23,7 +23,7 @@ _WHY: tuple[tuple[type[Exception], str], ...] = (
 )
 
 UNSIGNED = ("unknown key", "wrong signature", "wrong key")
-"""Why a token proves nothing that none of the keys has signed."""
+"""The causes for which a token that no key has signed proves nothing."""
 
 
 class NotProved(Exception):

@@ -1,7 +1,7 @@
 """The rights that a gateway hands to a query service, as HTTP headers. Pure.
 
 A gateway authenticates its clients, and asks query services on their behalf. With each connection or request it sends
-the rights of the client as one role, as an access file has it, in packed JSON. Only a user whose role has `gateway`
+the rights of the client as one role, as in an access file, in packed JSON. Only a user whose role has `gateway`
 may do so.
 """
 

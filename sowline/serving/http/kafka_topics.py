@@ -58,7 +58,7 @@ def _counted(kafka: KafkaConfig, topics: Sequence[TopicDefinition]) -> dict[str,
         for name in (topic.kafka.dead,)
     }
     asked = [one for of_topic in partitions.values() for one in of_topic]
-    cluster = Cluster(kafka)  # what it was asked is not answered without it
+    cluster = Cluster(kafka)  # answers arrive only while it exists
     answer = cluster.ask(asked, starts=asked)
     deadline = time.monotonic() + ANSWER_SECONDS
     while not answer.is_answered:

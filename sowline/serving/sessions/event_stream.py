@@ -134,7 +134,7 @@ class EventStream:
         """Start the subscription; raise its error if it is refused, or `ClientDisconnect` if its client leaves."""
         await self._session.begin(self._command)
         loop = asyncio.get_running_loop()
-        # A snapshot may wait long for its turn. If its client has left, nobody needs it any more.
+        # A snapshot may wait long for its turn. It is useless once its client has left.
         first, leaving = (
             loop.create_task(self._session.outbox.take()),
             loop.create_task(wait_disconnected(receive)),

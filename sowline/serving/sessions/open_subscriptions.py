@@ -236,7 +236,7 @@ class OpenSubscriptions:
         acknowledge_done(self._outbox, request, (request.sub_id,))
 
     def send_progress(self, seconds: float) -> None:
-        """Send the bookmarks of idle subscriptions; call it at intervals of so many seconds.
+        """Send the bookmarks of idle subscriptions; call it at intervals of `seconds`.
 
         The messages of many subscriptions are spread over half of the interval.
         """
