@@ -1,7 +1,7 @@
 """Addresses of records: the topic and the key that the path of a request names, as it was sent. Pure.
 
-Slashes in the names of topics stay as they are. In a key, they are percent-encoded, like everything that is not part of
-a path.
+Slashes in the names of topics stay as they are. In a key, they are percent-encoded, like all characters that are not
+part of a path.
 """
 
 from collections.abc import Collection
