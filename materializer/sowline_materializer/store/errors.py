@@ -36,7 +36,7 @@ class StoreInUse(StartAgain):
 
 
 FORESEEN: Final = (StartAgain, MemoryError)
-"""What may be raised where a log record is applied, and says nothing about the record: the worker starts again."""
+"""Errors that say nothing about the log record that is being applied: the worker starts again."""
 
 
 @contextmanager
