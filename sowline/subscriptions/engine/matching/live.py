@@ -61,8 +61,9 @@ class LiveSubscriptions(Generic[T]):
         """Return the deliveries of a change, in the order of the items; equal deliveries are one object."""
         if seen.change.shows_nothing_new:
             return []
-        # A redundant write has the same body, but a filter on metadata may match only since this write. Only
-        # subscribers that hold the record can do without the message.
+        # A redundant write has the same body, but a filter on metadata may match only since this write: only
+        # subscribers that hold the record can do without the message
+        # (test_a_redundant_write_that_moves_a_document_is_sent).
         silent = self._no_redundant if self._no_redundant and seen.change.is_redundant else frozenset[T]()
         found = self._plainly(seen, silent) if len(self._plain) and seen.now is not None else []
         for home in (self._with_delta, self._with_oof):
