@@ -162,7 +162,7 @@ class QueryService:
         return self._state.broken
 
     def _details(self) -> dict[str, Any]:
-        """Return what `/status` reports of the core that loads plain changes."""
+        """Return the details of `/status`: the core that loads plain changes."""
         return {"core": self.core}
 
     def metrics(self) -> Iterable[Metric]:

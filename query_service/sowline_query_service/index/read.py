@@ -18,7 +18,7 @@ Values = list[list[Any]]
 _NULL = msgspec.Raw(b"null")
 
 _PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | str
-"""The largest integer that both parsers read alike; one of them makes a double of a larger one."""
+"""The largest integer that both parsers read the same way; one of them makes a double of a larger one."""
 
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:
@@ -42,7 +42,7 @@ def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Value
 
 
 _Reader = Callable[[Sequence[bytes]], Values]
-"""From bodies to their members by name; null if there is none."""
+"""Maps bodies to their members by name, null for a missing one."""
 
 
 def _access_paths(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
@@ -104,7 +104,7 @@ def _parsed_whole(names: Sequence[str], bodies: Sequence[bytes]) -> Values:
 
 
 def _finisher(path: Path) -> Callable[[list[Any]], list[Any]]:
-    """From the members that a path begins with to its values."""
+    """Maps the members that a path begins with to its values."""
     if len(path.steps) == 1:
         return list
     name, read = str(path.steps[0]), reader(path)

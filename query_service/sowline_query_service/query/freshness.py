@@ -41,7 +41,7 @@ async def take_when_fresh(
 ) -> None:
     """Take the turn of a read that has waited until the replica was fresh; raise as `wait_until_fresh` does.
 
-    If the turn comes late, the replica may be as fresh no longer.
+    If the turn comes late, the replica may no longer be as fresh.
     """
     if not await turn.take() or _has_lag_within(topics, request):
         return

@@ -72,7 +72,7 @@ class TopicSlice:
         )
 
     def holding(self, filter: Filter, indices: RowNumbers) -> RowNumbers:
-        """Return those of the indices whose records match the filter."""
+        """Return the indices whose records match the filter."""
         bodies, loads = self.captured.bodies, orjson.loads
         if filter.needs_about:
             matches = filter.matches_about

@@ -16,7 +16,7 @@ SAMPLES_MAX = 256
 
 
 class Lag(NamedTuple):
-    """How far behind the log's end a replica is. None is for not known, never for 0.
+    """The lag of a replica behind the log's end. None stands for unknown, never for 0.
 
     - `records`: the offsets between the position applied and the newest sampled end.
     - `seconds`: the time since the newest moment at which the log's end is known to be applied here.
@@ -86,7 +86,7 @@ class LogEnd:
         """Take a sample: the log ended before offset `end` at the time `at` or later.
 
         `held` is what the replica had reached at that time, and `log_id` Kafka's id of the log's topic. The end is
-        that of all records, also behind an open `transaction`.
+        that of all records, also after an open `transaction`.
         """
         self._transaction = transaction
         if self._log_id != log_id:
@@ -117,7 +117,7 @@ class LogEnd:
 
     def note_hole(self, start: int, end: int) -> None:
         """Note that the offsets from `start` up to, not including, `end` hold no record."""
-        # An aborted transaction behind a committed one continues the hole that is known.
+        # An aborted transaction after a committed one continues the known hole.
         continues = bool(self._hole) and self._hole.stop == start
         self._hole = range(self._hole.start if continues else start, end)
 

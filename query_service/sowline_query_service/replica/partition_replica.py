@@ -199,7 +199,7 @@ class PartitionReplica:
         self._newest.saw(event)
         if self.history is not None:
             self._load_history(self.history, event)
-        # During a load events come by offset, not by position. A repair writes an old event again: noted once
+        # During a load, events arrive by offset, not by position. A repair writes an old event again: noted once
         # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
         if self.timeline is not None and is_newer(event, self.held):
             self._note_write(self.timeline, offset, event)
@@ -324,7 +324,7 @@ class PartitionReplica:
                     self.reflected[partition] = position
                     if event.taken is not None:
                         self.taken[partition] = event.taken
-        # A load may have only the last change of a batch. The progress event behind it has the same position, and
+        # A load may have only the last change of a batch. The progress event after it has the same position, and
         # reports all source partitions (test_a_load_knows_what_a_view_reflects).
         if isinstance(event, Progress) and event.position == self.position:
             self.reflected, self.taken = dict(event.reflected), dict(event.taken)
@@ -344,7 +344,7 @@ class PartitionReplica:
         self._since_indexed += 1
         due = not self._index or self._since_indexed >= INDEX_STEP
         # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
-        # an offset behind the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
+        # an offset after the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
         if due and is_first:
             self._index.append((event.position, offset))
             self._since_indexed = 0

@@ -97,7 +97,7 @@ class Timeline:
         self._move_up()
 
     def drop_oldest(self, most: int) -> int:
-        """Drop at least `most` of the oldest writes early, if there are so many; return how many were dropped."""
+        """Drop at least `most` of the oldest writes early, if it has that many; return how many were dropped."""
         # Writes of one time are dropped together: `floor` is a time, before which writes may be missing.
         before = self.writes
         while before - self.writes < most and (oldest := self.oldest) is not None:

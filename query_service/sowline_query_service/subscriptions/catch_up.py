@@ -114,7 +114,7 @@ class ChangesAfter:
             yield recent
         if recent is None or len(recent) < BATCH_MAX:
             # Progress events move a partition on without a change. Without this line a subscription that has every
-            # change would still count as behind, and would never go live (test_what_happens_meanwhile_comes_too).
+            # change would still have a lag, and would never go live (test_what_happens_meanwhile_comes_too).
             self.positions[number] = max(now, self.positions[number])
         await asyncio.sleep(0)
 
@@ -140,7 +140,7 @@ class ChangesAfter:
             if error.args[0].code() not in REMOVED:
                 raise
         # Compaction has removed the last event that the replica applied, so others may be missing, too. A gap is
-        # reported, never passed over (test_changes_that_are_gone_behind_what_is_kept).
+        # reported, never skipped (test_changes_that_are_gone_behind_what_is_kept).
         if last < wanted:
             raise BookmarkExpired(self.topic, number, last)
 

@@ -72,7 +72,7 @@ class Indexes:
         self._unweighed = 0
         """Rows indexed since the memory of the indexes was last compared with its limit."""
         self._uses: Counter[str] = Counter()
-        """By the fields of an index, the number of queries that searched or sorted with it."""
+        """The number of queries that searched or sorted with an index, by its fields."""
         self._prepared: set[Filter] = set()
         """The filters of queries that are about to start, with strings already compared."""
         self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
@@ -159,7 +159,7 @@ class Indexes:
     def _being_made(
         self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]
     ) -> Iterator[Iterator[None]]:
-        """Lend the steps that fill new indexes; behind them the indexes are there."""
+        """Lend the steps that fill new indexes; after them, the indexes exist."""
         self._making = [*columns, *hashes]
         self._refusals.wait(wanted)
         self._use(wanted)
@@ -172,7 +172,7 @@ class Indexes:
             self._making = []
 
     def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
-        """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
+        """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date."""
         for column in columns:
             column.reserve(self._rows.end)
         step = CHUNK if self._native is None or hashes else NATIVE_CHUNK
