@@ -78,6 +78,7 @@ class Timeline:
             return
         number, key = self._base + len(self._keys), change.sow_key
         before = self._last.get(key)
+        # All writes to a document share one key object.
         if before is not None:
             key = self._keys[before - self._base]
         self._keys.append(key)
@@ -131,6 +132,7 @@ class Timeline:
     def _back_from(self, number: int | None) -> Iterator[Noted]:
         while number is not None:
             at = number - self._base
+            # Between two steps of the iteration, writes may have been dropped (test_who_walks_is_not_disturbed).
             if at < self._dropped or self._times[at] < self.floor:
                 return
             back = self._backs[at]

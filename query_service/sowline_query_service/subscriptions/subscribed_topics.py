@@ -213,6 +213,8 @@ class RecordStart:
         await query.wait_for_replica()
         await take_when_fresh(self._slot, self._context.state, self._topics, self._request)
         await query.begin()
+        # Nothing is awaited since the instant of the query: a change in between would be neither in the group nor
+        # after it.
         self._live.move_to(query.positions)
         self.query = query
 

@@ -100,7 +100,7 @@ class Indexes:
         missing = self._missing(wanted)
         if missing and self._rows.end > CHUNK:
             return False
-        if missing and not self._lock.locked():
+        if missing and not self._lock.locked():  # one that is being made must not be made twice
             self._make_at_once(wanted)
         if self._missing(wanted) or len(self._rows.changed or ()) > AT_ONCE:
             return False
@@ -164,7 +164,7 @@ class Indexes:
         self._refusals.wait(wanted)
         self._use(wanted)
         if self._rows.changed is None:
-            self._rows.changed = set()
+            self._rows.changed = set()  # from here on: a row may change after its step
         try:
             yield self._fill_all(columns, hashes)
             self._done(columns, hashes)
