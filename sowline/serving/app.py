@@ -1,4 +1,4 @@
-"""The web application of a service: routes, middleware, and the sessions behind them."""
+"""The web application of a service: routes, middleware, and sessions."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

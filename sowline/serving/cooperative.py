@@ -64,7 +64,7 @@ class Turns:
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
-"""By event loop, the turns of all its work that takes steps."""
+"""The turns of all work that takes steps, by event loop."""
 
 
 async def wait_next_turn() -> None:

@@ -1,4 +1,4 @@
-"""Limits how many queries run at once: of a service, of a user and of a connection. The others wait for their turn.
+"""Limits how many queries of a service, a user and a connection run at once. The others wait for their turn.
 
 A query holds references to all records of its topic until its answer has been read. If hundreds of clients asked for
 everything at once, the service would run out of memory, and each step of all their queries would delay everyone.

@@ -1,4 +1,4 @@
-"""Limits the memory of live pages and groups: of a connection, of a user and of the service.
+"""Limits the memory of live pages and groups of a connection, a user and the service.
 
 A window that several subscriptions share counts once: for the service, for each user and for each connection.
 """

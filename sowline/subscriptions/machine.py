@@ -44,7 +44,7 @@ class SignalEvent(Enum):
 
     @property
     def kept(self) -> Any:
-        """What a record keeps of it; as JSON, it describes the event."""
+        """The part that a record keeps; as JSON, it describes the event."""
         return self
 
 
@@ -58,7 +58,7 @@ class StructEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def kept(self) -> Any:
-        """What a record keeps of it; as JSON, it describes the event."""
+        """The part that a record keeps; as JSON, it describes the event."""
         return self
 
 

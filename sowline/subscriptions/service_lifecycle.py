@@ -39,7 +39,7 @@ class Pausing(Enum):
 
 
 class Held(Enum):
-    """What is known of the records that the client holds; a replacement starts from them."""
+    """The known part of the records that the client holds; a replacement starts from them."""
 
     UNKNOWN = "unknown"
     PART = "part"

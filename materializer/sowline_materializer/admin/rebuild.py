@@ -164,7 +164,7 @@ def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint
         done += len(events)
         offline.report(f"ending the records of {offline.name}", done, plan.copy.checkpoint.records)
     checkpoint = state_reset.done(end)
-    # The ends of an interrupted rebuild were those of its own era: another one begins under this definition.
+    # The ends of an interrupted rebuild belong to the era that it began: another era begins under this definition.
     if plan.state_reset is not None:
         checkpoint = StateReset.begun(checkpoint, extent.log_id, start).checkpoint
     limits = PartitionReader(kafka, definition, offline.partition).limits_at(start, extent.log_end)

@@ -236,8 +236,8 @@ class ChangesLoader:
 
     def _behind(self, progress: Progress) -> Iterator[Change]:
         """Yield, for each source partition of a view, the newest change after a progress event that names it."""
-        # A rebuild begins with nothing. What the events before it report does not count any more, even if it has not
-        # reported its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
+        # A rebuild begins with nothing. The reports of events before it no longer count, even if it has not reported
+        # its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
         for change in self._reflects.values():
             if change.position > progress.position and change.position.era == self._era:
                 yield change

@@ -45,7 +45,7 @@ QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
 
 _FAILURES = (*RESTART_ERRORS, SowlineError, ValueError, LookupError, TypeError, OSError)
-"""The errors by which a copy may fail: of its disk, its events, or Kafka. The worker continues without the copy."""
+"""The errors of a disk, an event or Kafka by which a copy may fail. The worker continues without the copy."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class OwnedPartitions:
 
     def __init__(self, definitions: Mapping[str, TopicDefinition]) -> None:
         self.definitions = definitions
-        """By their log topics."""
+        """The definitions of the topics, by their log topics."""
         self.partitions: dict[PartitionId, Partition] = {}
         self.stores: dict[PartitionId, WriteBehindStore[RocksStore]] = {}
         self.owner_commands: dict[PartitionId, OwnerCommands] = {}

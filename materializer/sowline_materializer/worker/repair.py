@@ -75,8 +75,8 @@ class Repair:
             return EmittedRange(start, start, events)
         end = self._emitter.end(changes, partition_id[1])
         assert end is not None, "Kafka acknowledged the events"
-        # The end moved back: the topic was deleted and created again while these events were written. What the
-        # emitter reports is an offset of the new topic, and the old events are gone.
+        # The end moved back: the topic was deleted and created again while these events were written. The emitter
+        # reports an offset of the new topic, and the old events are gone.
         if end - start < len(events):
             raise NotWritten(
                 f"{changes} [{partition_id[1]}] was deleted and made again: expected an end from {start} on"

@@ -196,7 +196,7 @@ class Worker:
         if not (replaced := self._replaced.take()):
             return messages
         self._assignment.reopen(self._consumer, replaced)
-        # What the consumer reads and what the cluster answers may differ for a moment.
+        # The consumer's records and the cluster's answers may differ for a moment.
         if (now := time.monotonic()) < self._reopened_at + LOOK_SECONDS:
             time.sleep(POLL_SECONDS)
         self._reopened_at = now

@@ -67,7 +67,10 @@ def _first_to_arrive(access_paths: Sequence[_Reader], bodies: Sequence[bytes]) -
 
 
 def _decoder(names: Sequence[str], containers: Set[str]) -> _Reader:
-    """Read the members that are no containers as scalars (arrays and huge integers won't do), the others apart."""
+    """Return a reader that takes members outside `containers` for scalars, and parses the others separately.
+
+    It fails if one of the scalars is an array or a huge integer.
+    """
     fields: list[tuple[str, Any, Any]] = []
     finishers: list[Callable[[list[Any]], list[Any]]] = []
     for number, name in enumerate(names):

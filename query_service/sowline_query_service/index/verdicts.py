@@ -17,7 +17,7 @@ CHARS_PER_TEXT = 100
 _UNKNOWN = -1
 
 Table = NDArray[np.int8]
-"""By code: 1 is TRUE, 0 is FALSE, -1 is NULL. Code 0, no string, is -1."""
+"""The verdicts by code: 1 is TRUE, 0 is FALSE, -1 is NULL. Code 0 stands for no string, and has -1."""
 
 _NO_TEXT: Table = np.array([_UNKNOWN], np.int8)
 

@@ -1,7 +1,7 @@
 """Brings subscriptions that lack recent changes to the position of their topic, all of them in one pass.
 
 If each read the changes by itself, a thousand clients that come back at once would need a thousand passes. While they
-last, more changes come, so each pass would be longer than the one before it.
+last, more changes arrive, so each pass would be longer than the one before it.
 """
 
 import asyncio

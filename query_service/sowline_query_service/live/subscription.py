@@ -58,7 +58,7 @@ class LiveSubscription:
         self.live = asyncio.Event()
         """Whether it has reached its topic's position, and gets each change when it is applied."""
         self.level_at = time.monotonic()
-        """When it was last live, if it is not live now; of the monotonic clock."""
+        """When it was last live, by the monotonic clock, if it is not live now."""
         self.conflated: Conflated | None = None
         if not self.relays:
             definition, of_each = topic.definition, engine.looks_back

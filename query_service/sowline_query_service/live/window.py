@@ -79,7 +79,7 @@ class Viewer:
         self._is_over = asyncio.Event()
         """Whether it is no longer behind: live again, or failed."""
         self.level_at = time.monotonic()
-        """When it was last live, if it is not live now; of the monotonic clock."""
+        """When it was last live, by the monotonic clock, if it is not live now."""
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
         self.conflated = Conflated.of(

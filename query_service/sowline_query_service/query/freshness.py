@@ -109,7 +109,7 @@ async def _wait_for_chain(
         source = state.topics[view.definition.view.source].definition
         has = partial(reflects, view, read, source, wanted)
         has_reached = await state.wait_until(has, deadline - time.monotonic())
-        # What this view is at now contains the positions. A view of it must reflect that.
+        # The view's present positions contain the demanded ones. A view of it must reflect that.
         wanted, read = view.positions, view.definition
     return None if has_reached else topic
 

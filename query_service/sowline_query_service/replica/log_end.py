@@ -1,7 +1,7 @@
 """How far a replica is behind its log: compares sampled end offsets of the log with the position applied. Pure.
 
-The measure is end to end. It contains what the materializer has not applied yet, and what the replica has not. Open
-this module to find out what `lag` and `lag_seconds` mean, and when they are not known.
+The measure is end to end: it covers the materializer's lag and the replica's. Open this module to find out what `lag`
+and `lag_seconds` mean, and when they are not known.
 """
 
 from collections import deque

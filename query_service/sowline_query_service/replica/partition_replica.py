@@ -46,9 +46,9 @@ class Head(NamedTuple):
     time: int
     changed_time: int
     reflected: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
-    """In a view: by source partition, the position up to which its changes are reflected."""
+    """The position up to which a view reflects each of its source partitions."""
     taken: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
-    """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
+    """The same for a view with joins, as a bookmark of the source and the joined topics for each source partition."""
     log_id: str = ""
     """Kafka's id of the log that the position's era applies; empty if that is not known."""
 
@@ -128,9 +128,9 @@ class PartitionReplica:
         self.next_offset = 0
         """The next offset in the changes topic; everything before it is applied."""
         self.reflected: dict[int, Position] = {}
-        """In a view: by source partition, the position up to which its changes are reflected."""
+        """The position up to which a view reflects each of its source partitions."""
         self.taken: dict[int, str] = {}
-        """In a view with joins: by source partition, a bookmark of what that is in its source and joined topics."""
+        """The same for a view with joins, as a bookmark of the source and joined topics for each source partition."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
         self.is_restored = False
@@ -160,7 +160,7 @@ class PartitionReplica:
     # loading
 
     def load(self, portions: Iterable[Portion]) -> None:
-        """Load events in the order of their offsets; of each key, keep the one with the highest rank.
+        """Load events in the order of their offsets; keep the one with the highest rank for each key.
 
         A partition with a history or a timeline takes no runs. If the native core has failed, Python loads them.
         """

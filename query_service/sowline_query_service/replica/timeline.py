@@ -41,7 +41,7 @@ class Timeline:
         self.floor = 0
         """The log time, in ms since 1970, before which writes are not kept."""
         self._last: dict[bytes, int] = {}
-        """By SOW key, the number of the newest write to the document."""
+        """The number of the newest write to each document, by SOW key."""
         self._base = 0
         """The number of the first entry of the columns; numbers stay when entries move up."""
         self._dropped = 0

@@ -162,8 +162,8 @@ class ChangesAfter:
                     if isinstance(event, Change):
                         yield event
         except ChangesMissing as gap:
-            # Compaction keeps the newest event of each key. After a bookmark, `[K@5, K@6]` becomes `[K@6]`: K@5 can't
-            # be delivered any more, and K@6 alone would be a gap for the client (test_a_gap_is_an_expired_bookmark).
+            # Compaction keeps the newest event of each key. After a bookmark, `[K@5, K@6]` becomes `[K@6]`: K@5 is
+            # lost, and K@6 alone would be a gap for the client (test_a_gap_is_an_expired_bookmark).
             raise BookmarkExpired(self.topic, number, held) from gap
 
 

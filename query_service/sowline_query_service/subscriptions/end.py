@@ -41,7 +41,7 @@ class End(Protocol):
 
 
 Ends = dict[str, End]
-"""By log, the end in its topic."""
+"""The end in each topic, by log."""
 
 
 class EndAt:

@@ -124,7 +124,7 @@ class WindowSubscription(LedSubscription):
     def stand_still(self) -> Held:
         """End live delivery; return what is known of the window that the client holds."""
         self._halt()
-        # What a client holds is forgotten when it fails.
+        # A viewer that fails forgets the window of its client.
         return self.machine.held if self.viewer.failed is None else Held.UNKNOWN
 
     def _halt(self) -> None:

@@ -75,7 +75,7 @@ class LogTurns:
 
 
 class LogEnds:
-    """Samples the ends of the logs twice a second: of all, or of many in turn, and at once of those asked for.
+    """Samples the ends of the logs twice a second: all of them, or many in turn, and requested ones at once.
 
     `reached` returns what the replicas have applied, and `unapplied` the offsets between that and the sampled ends,
     both of some logs. `take` is called with each sample, and `take_hole` with each range of offsets without records,
@@ -224,5 +224,5 @@ class LogEnds:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop has ended: nothing is served any more
+        except RuntimeError:  # the loop has ended, and the service with it
             self._stop.set()

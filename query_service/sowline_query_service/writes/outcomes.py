@@ -39,8 +39,10 @@ class _Log:
         self._numbers = 0
         self._commands: OrderedDict[Origin, _Command] = OrderedDict()
         self._reached: dict[tuple[int, int], tuple[int, Position]] = {}
-        """By partition and partition of origin: the highest offset of a forwarded command that is processed, and the
-        position in the partition at which it was."""
+        """The highest offset of a processed forwarded command, and the position of the partition that processed it.
+
+        They are found by partition and partition of origin.
+        """
 
     def begin(self) -> int:
         """Let a client wait for a command whose outcome is not reported yet."""
@@ -77,9 +79,7 @@ class _Log:
             command.own = OwnReport(change.outcome or APPLIED, change.position)
 
     def note_progress(self, partition: int, progress: Progress) -> None:
-        """Note the outcomes in a progress event: of the partition's own commands without a change, and of forwarded
-        ones.
-        """
+        """Note the outcomes of commands without a change in a progress event, and of forwarded commands."""
         for offset, outcome in progress.outcomes.items():
             command = self._command(Origin(partition, int(offset)))
             if command.own is None:

@@ -135,7 +135,7 @@ class Distinct(_Values):
         """The estimated memory of the values."""
         self._counts: dict[Rank, int] = {}
         self._spellings: dict[Number, int] = {}
-        """By number, the count of different strings that spell it."""
+        """The count of different strings that spell a number, by the number."""
 
     def add(self, value: Scalar) -> None:
         """Add a value."""

@@ -1,4 +1,4 @@
-"""What Kafka knows of the Kafka topics of one topic: offsets, retention, and the consumer groups that read them."""
+"""The state of one topic's Kafka topics in Kafka: offsets, retention, and the consumer groups that read them."""
 
 import asyncio
 import time

@@ -63,7 +63,7 @@ class ForwardReport:
 
 @dataclass(slots=True)
 class OutcomeReports:
-    """The reports about one command so far: of its own partition, and of those that it was forwarded to."""
+    """The reports about one command so far, from its partition and from those that it was forwarded to."""
 
     origin: Origin
     own: OwnReport | None = None

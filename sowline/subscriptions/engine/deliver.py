@@ -25,7 +25,7 @@ class Addressee(NamedTuple):
 
 
 class MessageTerms(NamedTuple):
-    """What decides the messages of one subscription, and with whom it shares them."""
+    """The properties that decide the messages of one subscription, and with which others it shares them."""
 
     connection: Any
     """Identifies its connection: hashable."""
@@ -52,7 +52,7 @@ class HasTerms(Protocol):
 
     @property
     def terms(self) -> MessageTerms:
-        """What decides its messages."""
+        """The properties that decide its messages."""
 
 
 S = TypeVar("S", bound=HasTerms)

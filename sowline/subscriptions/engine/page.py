@@ -1,6 +1,6 @@
 """A page on a sorted set of records, kept live. Pure.
 
-A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
+A paginated subscription sees `top` records after the first `skip` of all that match, in an order. One
 `SortedSet` serves every subscription of the same topic, filter and order. Each `Page` on it derives the effect of a
 change from the record's previous and current index, at the cost of one or two look-ups.
 """

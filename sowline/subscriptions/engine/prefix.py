@@ -46,7 +46,7 @@ class SortedPrefix(SortedSet[Held]):
             self._behind -= 1
         if now is None:
             return self.remove(sow_key)
-        # With nothing behind the bound there is no bound: a record that was the only one behind it is held again,
+        # With nothing after the bound there is no bound: a record that was the only one after it is held again,
         # wherever it is now (test_the_last_record_behind_comes_back). Sort keys have `<`, and not `<=`
         # (test_a_prefix_of_texts_that_fall).
         if not self._behind or not self._bound < now[0]:
