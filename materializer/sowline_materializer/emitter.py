@@ -193,7 +193,7 @@ class Emitter:
         self._check()
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
-        """Let the producer work for some seconds, return its result; raise `NotWritten` once it has failed.
+        """Let the producer work for `seconds` and return its result; raise `NotWritten` once it has failed.
 
         It fails permanently if the broker has lost the end of a partition, because the next message's number is too
         high. If a consumer's callback is on the stack, the client's error arrives as a `SystemError`.

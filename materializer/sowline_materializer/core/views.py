@@ -4,8 +4,8 @@ A group's record keeps its newest state from each source partition, with the pos
 state is true. A message counts only as far as it is newer than what is reflected of its source partition. So a
 repeated message changes nothing, nor does one from an owner that has lost the source partition.
 
-In a view with joins, the owner counts that position by itself. The same in positions of the source and of the joined
-topics (`taken`) moves with it, and is never ahead of the states.
+In a view with joins, that position is a count of the owner. `taken` is the same point in positions of the source and
+of the joined topics. It moves with the count, and is never ahead of the states.
 """
 
 from collections.abc import Iterator

@@ -65,7 +65,7 @@ class Dictionary:
         self.codes = _Codes(self._missing)
         for text in texts:
             self.codes[text]
-        # Cached verdicts and ranks are by code, and each code now stands for another string.
+        # Cached verdicts are by code, and each code now stands for another string.
         self.generation += 1
         self._sorted, self._ranks = _NONE, np.zeros(1)
 

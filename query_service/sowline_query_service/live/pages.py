@@ -173,7 +173,7 @@ class PageWindow(Paged):
         return max(self._set.end, *self._kept, 0)
 
     def settle(self) -> int:
-        """After a batch of changes, drop records that are far after the last page, or begin to look for more."""
+        """After a batch of changes, drop records far beyond the last page, or begin to look for more."""
         if self._is_filled and self.failed is None:
             if len(self._set) > self._wanted + 2 * self._margin:
                 self._set.cut(self._wanted + self._margin)

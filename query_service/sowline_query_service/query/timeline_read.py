@@ -216,7 +216,7 @@ class TimelineReader:
             event = event_of(message)
             if not isinstance(event, Change) or not _is_wanted(wanted, event):
                 return False
-            # A stale owner may have written an event late: the changes in memory have its original already.
+            # `end` is rounded up to an entry of the index: changes from `before` on were found in memory already.
             if before is not None and event.position >= before.position:
                 return False
             changes.append(event)

@@ -151,7 +151,6 @@ def _falling(value: Scalar) -> tuple[int, Any]:
         return -_STRING, _Falling(value)
     if value is None:
         return -_NULL, 0
-    # Negated, integers of 64 bits stay exact (test_descending_is_the_exact_reverse).
     return (-_NUMBER, -value) if value == value else (-_NOT_A_NUMBER, 0)
 
 

@@ -225,7 +225,7 @@ class EventStreamApi:
             return
         last = request.headers.get("last-event-id", "")
         if is_finished(last):
-            # At any other status, or the end of an answer, a browser reconnects.
+            # A browser reconnects at the end of an answer; a 204 tells it to stop.
             await Response(status_code=204)(request.scope, receive, send)
             return
         try:

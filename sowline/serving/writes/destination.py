@@ -1,4 +1,4 @@
-"""The knowledge of topics that writes need from a service: the interface between the two."""
+"""The facts about topics that writes need from a service: the interface between the two."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
