@@ -221,6 +221,7 @@ class QuerySlots:
             # that ends would let the next begin, dozens in one turn of the loop.
             await wait_next_turn()
         except BaseException:
+            # The turn came before the cancellation: give it back, or no query would ever have it again.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.free(slot)
             else:

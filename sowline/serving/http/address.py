@@ -25,8 +25,8 @@ class Address(NamedTuple):
 def read_address(path: str, topics: Collection[str]) -> Address:
     """Read `/v1/topics/{topic}/records/{key}` or `…/{key}/{what}`.
 
-    Of several ways to do so it is the first whose topic exists. Raises `bad request` where it is no such path, or
-    not UTF-8.
+    If several ways are possible, the first whose topic exists counts. Raise `bad request` for any other path, or if
+    it is not UTF-8.
     """
     parts = path.removeprefix(BEFORE).split(BETWEEN)
     found = []

@@ -90,6 +90,7 @@ class Events:
             if name == "completed" and self._has_end:
                 self.is_over = True
                 id += END
+            # A group or a replay follows: with this id, a client that reconnects could miss it.
             elif name == "processed" and not self._begins_now:
                 id = ""
         return _event(name, text, id or None)
