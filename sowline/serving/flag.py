@@ -42,6 +42,7 @@ class Flag:
         try:
             await waking
         except BaseException:
+            # A flag may stay clear for hours while cancelled tasks leave it (test_who_has_gone_is_not_woken).
             if self._waiting is not None and waking in self._waiting:
                 self._waiting.remove(waking)
             raise

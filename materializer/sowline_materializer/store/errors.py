@@ -50,6 +50,7 @@ def judged(what: str) -> Iterator[None]:
 
 def judgment(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
     """Return the exception for an error of a store, by its text."""
+    # RocksDB's binding raises one exception for all causes.
     if any(words in why for words in NO_ROOM):
         return DiskFull(why)
     if any(words in why for words in NO_DESCRIPTORS):
