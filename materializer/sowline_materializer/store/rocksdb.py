@@ -192,7 +192,7 @@ class RocksStore:
     def commit_sorted(
         self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
     ) -> None:
-        """Write entries, checksum and checkpoint in one atomic step; keys begin with their kinds, None removes one."""
+        """Write entries, checksum and checkpoint in one atomic step; keys begin with their kinds, None removes."""
         batch = WriteBatch(raw_mode=True)
         if None not in data:
             # No line of Python runs for a single entry.
