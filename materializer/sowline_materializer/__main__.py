@@ -11,7 +11,7 @@ from sowline.runtime.programs import end_without_server
 if __name__ == "__main__":
     if sys.argv[1:]:
         end_without_server()
-        from sowline_materializer.admin.commands import operate  # The service needs none of these modules.
+        from sowline_materializer.admin.commands import operate  # Only commands need these modules.
 
         operate(prog_name="sowline")
     else:

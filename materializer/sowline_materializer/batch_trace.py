@@ -1,4 +1,4 @@
-"""The spans of a batch: one for each log record with a sampled `traceparent`, which its changes carry on."""
+"""The spans of a batch: one for each log record with a sampled `traceparent`, which its changes pass on."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -80,7 +80,7 @@ class Emitter:
     def _produce_plain(
         self, topic: str, partition: int, events: Sequence[Event], start: int, end: int
     ) -> int:
-        """Produce changes of the native core from `start` to `end` at most; return the index behind them.
+        """Produce changes of the native core from `start` to `end` at most; return the index after them.
 
         No line of Python runs for a single one of them: it would take as long as producing it.
         """
@@ -110,6 +110,8 @@ class Emitter:
                 deque(produced, maxlen=0)
                 return stop
             except BufferError:
+                # The iterator has passed the message that found no room: produce that first, to keep the order
+                # (test_changes_of_the_native_core_are_written_in_order).
                 full = len(values) - length_hint(left) - 1
                 self._produce(topic, values[full], keys[full], partition, None, headers[full])
 
@@ -152,6 +154,7 @@ class Emitter:
         for letter in letters:
             record = letter.record
             original_key = [] if record.key is None else [("sow.original_key", record.key)]
+            # The message may quote text that UTF-8 can't hold. A letter that fails would stop the partition.
             reason = [
                 ("sow.reason", letter.reason.encode()),
                 ("sow.message", letter.message[:MESSAGE_CHARACTERS_MAX].encode("utf-8", "replace")),
@@ -190,7 +193,7 @@ class Emitter:
         self._check()
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
-        """Let the producer work for so long and return its result; raise `NotWritten` once it has failed.
+        """Let the producer work for `seconds` and return its result; raise `NotWritten` once it has failed.
 
         It fails permanently if the broker has lost the end of a partition, because the next message's number is too
         high. If a consumer's callback is on the stack, the client's error arrives as a `SystemError`.

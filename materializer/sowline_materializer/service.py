@@ -54,7 +54,7 @@ class Materializer:
         """Apply the logs until the service stops."""
         Path(self._settings.data_dir).mkdir(parents=True, exist_ok=True)
         while not self._stop.is_set():
-            gc.collect()  # the previous worker: it is in cycles, and holds clients of Kafka
+            gc.collect()  # the previous worker is in reference cycles, and holds clients of Kafka
             try:
                 ensure_topics(self._settings.kafka_client, self._topics, self._stop)
                 self._worker = Worker(self._settings, self._topics, self._stop, self._start())
@@ -120,7 +120,7 @@ class Materializer:
         return self._starting
 
     def not_started(self) -> str | None:
-        """Return what start-up is still waiting for."""
+        """Return the reason why the service has not started yet; None once it has."""
         worker = self._worker
         if worker is not None and worker.assigned:
             return None
@@ -135,8 +135,8 @@ class Materializer:
         )
 
     def not_ready(self) -> str | None:
-        """Return the reason: Kafka is away, the disk is full or used by another process, or partitions are stopped,
-        opening, or waiting for schemas.
+        """Return the reason for not being ready: Kafka is away, the disk is full or used by another process, or
+        partitions are stopped, opening, or waiting for schemas.
         """
         now = self._statistics() if self._worker else None
         halted = {} if now is None else {**now.logs_gone, **now.stopped, **now.waiting}
@@ -149,7 +149,7 @@ class Materializer:
         return None
 
     def details(self) -> dict[str, Any]:
-        """Return what `/status` reports of the core that applies plain log records."""
+        """Return the details of `/status`: the core that applies plain log records."""
         return {"core": self.core}
 
     def _statistics(self) -> WorkerStatistics:

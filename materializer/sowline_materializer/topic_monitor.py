@@ -19,15 +19,15 @@ LOOK_SECONDS: Final = 3.0
 within five seconds."""
 
 ENDS_MAX: Final = 200
-"""Partitions whose ends a look asks for. Of more partitions, each look has some, in turn."""
+"""The partitions whose ends a look asks for. If there are more, each look takes some, in turn."""
 
 TURN_SECONDS_MAX: Final = 30.0
-"""Within this time a look has each partition whose worker has all of them; a new one waits for at most twice as long.
+"""Within this time, a worker that has all partitions looks at each of them; a new one waits at most twice as long.
 That is much less than compaction leaves alone. If a log has lost its end, the consumer notices that at once, too."""
 
 
 class KnownEnd(NamedTuple):
-    """The end offset of a partition and which topic it is of, as its owner knows them.
+    """The end offset of a partition and its topic, as its owner knows them.
 
     `id` is a topic id; if the head of the partition counts, it is a `ChangesId`.
     """
@@ -47,7 +47,7 @@ class KnownEnd(NamedTuple):
 
 
 class MonitorAnswer(NamedTuple):
-    """What a look has found: ends of some partitions, those that were replaced or cut, and topics that are gone."""
+    """The result of a look: ends of some partitions, those that were replaced or cut, and topics that are gone."""
 
     ends: Mapping[PartitionId, int]
     replaced: frozenset[PartitionId]
@@ -55,7 +55,7 @@ class MonitorAnswer(NamedTuple):
 
 
 class TopicMonitor:
-    """Checks partitions without waiting for Kafka: the answer comes some calls later.
+    """Checks partitions without waiting for Kafka: the answer arrives some calls later.
 
     `topics` are checked even if none of their partitions is known. To ask where thousands of idle partitions end,
     every few seconds, would take several percent of a core.
@@ -69,12 +69,14 @@ class TopicMonitor:
         self._waiting: list[PartitionId] = []
 
     def look(self, known: Callable[[], Mapping[PartitionId, KnownEnd]], now: float) -> MonitorAnswer | None:
-        """Return what a look has found that is over; most calls return None.
+        """Return the result of a look that has ended; most calls return None.
 
         `known` is called when a look begins; `now` is in seconds of a monotonic clock.
         """
 
         def ask() -> ClusterAnswer | None:
+            # The ends from before the question: an owner that writes until the answer arrives must not seem to be
+            # ahead of its topic.
             self._known = dict(known())
             return self._ask(self._turn()) if self._known or self._topics else None
 
@@ -82,6 +84,7 @@ class TopicMonitor:
 
     def _turn(self) -> list[PartitionId]:
         """Return the partitions whose ends are asked for next."""
+        # Partitions may have moved away since the turn was planned.
         waiting = [one for one in self._waiting if one in self._known] or list(self._known)
         count = max(ENDS_MAX, math.ceil(len(self._known) * LOOK_SECONDS / TURN_SECONDS_MAX))
         self._waiting = waiting[count:]

@@ -125,6 +125,7 @@ class QueryService:
             await asyncio.wait([beginning])
             await self._writer.close()
             if not _has_failed(beginning) and beginning.result():
+                # In a thread: the follower's last call may still wait for this event loop.
                 await asyncio.to_thread(follower.stop)
                 await asyncio.to_thread(self._log_ends.stop)
             await asyncio.to_thread(self._snapshots.stop)
@@ -138,6 +139,7 @@ class QueryService:
         return is_there
 
     def _take(self, batches: Batches) -> list[ChangesPartition]:
+        # The replicas first: a client that learns of an outcome must find the effect of its command.
         again = self._state.take(batches)
         self._destination.take(batches)
         return again
@@ -162,7 +164,7 @@ class QueryService:
         return self._state.broken
 
     def _details(self) -> dict[str, Any]:
-        """Return what `/status` reports of the core that loads plain changes."""
+        """Return the details of `/status`: the core that loads plain changes."""
         return {"core": self.core}
 
     def metrics(self) -> Iterable[Metric]:

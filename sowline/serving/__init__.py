@@ -1,1 +1,1 @@
-"""What every service that clients connect to has: access, sessions, outboxes, and the HTTP and WebSocket servers."""
+"""The common parts of services with clients: access, sessions, outboxes, and the HTTP and WebSocket servers."""

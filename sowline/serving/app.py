@@ -1,4 +1,4 @@
-"""The web application of a service: routes, middleware, and the sessions behind them."""
+"""The web application of a service: routes, middleware, and sessions."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,7 +36,7 @@ EXPOSED_HEADERS = ("sowline-bookmark", "sowline-lag-seconds", "sowline-warning")
 
 
 class Server:
-    """The application of one service: sessions come and go, the service stays."""
+    """The application of one service, for all its sessions."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Server:
         self.app = Origins(auth_middleware, origins, is_local=is_loopback(settings.host))
 
     async def watch_access(self) -> None:
-        """Follow the access file: clients whose rights change have to leave; returns where there is no such file."""
+        """Follow the access file: clients whose rights change must leave. Return if there is no access file."""
         await self.authenticator.watch(self.sessions.logins.reconsider)
 
     def _status(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Server:
 
 
 async def _no_such_request(request: HttpRequest, error: Exception) -> Response:
-    """Answer what no route takes as any other mistake is answered."""
+    """Answer a request without a route in the form of all other errors."""
     assert isinstance(error, HTTPException)
     sentence = f"{error.detail}: {request.method} {request.url.path}"
     return JSONResponse({"reason": "bad request", "message": sentence}, error.status_code)

@@ -18,12 +18,12 @@ class Backlogs:
     @property
     def share(self) -> int:
         """Bytes that one outbox may hold."""
-        # An outbox was filled while there were few clients, and keeps what it has when more come: 1 GiB could become
-        # 2.2 GiB (test_clients_that_come_one_after_the_other_stay_within_the_limit).
+        # An outbox was filled while there were few clients, and keeps its messages when more connect: 1 GiB could
+        # become 2.2 GiB (test_clients_that_come_one_after_the_other_stay_within_the_limit).
         return self._share if self.unsent_bytes < self.bytes_max else BACKLOG_BYTES_MIN
 
     def divide(self, outboxes: int) -> None:
-        """Share the memory among so many outboxes."""
+        """Share the memory among this many outboxes."""
         self._share = max(BACKLOG_BYTES_MIN, self.bytes_max // max(1, outboxes))
 
     def require(self, size: int) -> None:

@@ -67,6 +67,7 @@ class ClientPort:
         """Serve until `is_over` returns true; then close every session. Raises `no port`."""
         settings = self._settings
         self._note_few_descriptors(server)
+        # `to_thread` uses this pool. Its threads read Kafka, each with sockets that the budget counts.
         readers = ThreadPoolExecutor(self._budget.readers, "reader")
         asyncio.get_running_loop().set_default_executor(readers)
         config = uvicorn.Config(

@@ -64,13 +64,13 @@ class Turns:
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
-"""By event loop, the turns of all its work that takes steps."""
+"""The turns of all work that takes steps, by event loop."""
 
 
 async def wait_next_turn() -> None:
     """Wait for the next turn of all work that takes steps."""
     # New connections are accepted one in a turn of the loop. If sixteen queries each made a step in every turn, a
-    # probe behind two hundred clients would wait for thousands of steps.
+    # probe after two hundred clients would wait for thousands of steps.
     loop = asyncio.get_running_loop()
     turns = _turns.get(loop)
     if turns is None:
@@ -147,7 +147,7 @@ async def together(steps: Iterable[Coroutine[Any, Any, None]]) -> None:
 async def first_of(steps: Iterable[Coroutine[Any, Any, T]]) -> T:
     """Run all at once, and return what the first one that ends returns, or raise its error.
 
-    The others are cancelled before, and have ended. Of several that end at once, the first in order counts.
+    The others are cancelled first, and have ended. If several end at once, the first in order counts.
     """
     tasks = [asyncio.ensure_future(step) for step in steps]
     first: asyncio.Task[T] | None = None

@@ -20,7 +20,7 @@ class Flag:
         return self._is_set
 
     def set(self) -> None:
-        """Set the flag, and wake all who wait for it, in the order in which they came."""
+        """Set the flag, and wake all waiting tasks in the order in which they began to wait."""
         self._is_set = True
         waiting, self._waiting = self._waiting, None
         for one in waiting or ():
@@ -42,6 +42,7 @@ class Flag:
         try:
             await waking
         except BaseException:
+            # A flag may stay clear for hours while cancelled tasks leave it (test_who_has_gone_is_not_woken).
             if self._waiting is not None and waking in self._waiting:
                 self._waiting.remove(waking)
             raise

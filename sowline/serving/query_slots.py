@@ -1,4 +1,4 @@
-"""Limits how many queries run at once: of a service, of a user and of a connection. The others wait for their turn.
+"""Limits how many queries of a service, a user and a connection run at once. The others wait for their turn.
 
 A query holds references to all records of its topic until its answer has been read. If hundreds of clients asked for
 everything at once, the service would run out of memory, and each step of all their queries would delay everyone.
@@ -16,10 +16,10 @@ from sowline.errors import SowlineError
 from sowline.serving.cooperative import wait_next_turn
 
 LOOKS = 4
-"""How often the service looks, in the time in which a client has to read something, whether it has."""
+"""How often the service checks, within the time that a client has to read something, whether it did."""
 
 READ_BYTES_MIN = 1 << 18
-"""What a client has to read in that time: one that reads a byte now and then would keep its turn for ever."""
+"""The bytes that a client has to read in that time: reading a byte now and then must not keep the turn forever."""
 
 
 class SlotLimits(NamedTuple):
@@ -51,7 +51,7 @@ class QueryTurn(Protocol):
 async def lent(turn: QueryTurn | None) -> AsyncIterator[None]:
     """Let other queries run during the block, which only waits; then take the turn again.
 
-    What has no turn, or has not taken it, just waits.
+    Work that has no turn, or has not taken it, just waits.
     """
     if turn is None or not turn.is_taken:
         yield
@@ -62,7 +62,7 @@ async def lent(turn: QueryTurn | None) -> AsyncIterator[None]:
 
 
 class Reader(Protocol):
-    """What a client has read of the answers to its queries."""
+    """How much of the answers to its queries a client has read."""
 
     @property
     def is_blocked(self) -> bool:
@@ -165,7 +165,7 @@ class _Waiter(NamedTuple):
 
 
 _Queues = OrderedDict[Hashable, deque[_Waiter]]
-"""By connection, the queries that wait; the connection whose turn is next comes first."""
+"""The waiting queries by connection; the connection whose turn is next is first."""
 
 
 class QuerySlots:
@@ -177,7 +177,7 @@ class QuerySlots:
         self._of_user: Counter[str] = Counter()
         self._of_connection: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[str, _Queues] = OrderedDict()
-        """By user; the one whose turn is next comes first."""
+        """The waiting connections by user; the user whose turn is next is first."""
         self._look: asyncio.TimerHandle | None = None
         self.refused = 0
         """Queries that were refused because too many waited."""
@@ -221,6 +221,7 @@ class QuerySlots:
             # that ends would let the next begin, dozens in one turn of the loop.
             await wait_next_turn()
         except BaseException:
+            # The turn came before the cancellation: give it back, or no query would ever have it again.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.free(slot)
             else:
@@ -234,7 +235,7 @@ class QuerySlots:
         _decrease(self._of_user, asker.user)
         _decrease(self._of_connection, asker.connection)
         while (waiter := self._next()) is not None:
-            # The task of one that was cancelled has not run since: it waits no longer.
+            # Its task was cancelled and has not run since: the query waits no longer.
             if not waiter.turn.done():
                 self._run(waiter.slot)
                 waiter.turn.set_result(None)
@@ -265,7 +266,7 @@ class QuerySlots:
     def _next(self) -> _Waiter | None:
         """Remove and return the next query that has room; None if there is none."""
         for user, queues in self._waiting.items():
-            # A user at its limit is passed over as a whole: it may have thousands of connections.
+            # Skip a user at its limit as a whole: it may have thousands of connections.
             if not self._has_room(Asker(user, None)):
                 continue
             for connection, queue in queues.items():

@@ -16,7 +16,7 @@ class QueryLimits:
     undo_max: int = 20_000
     """The number of changes that may be undone to find the state at a bookmark."""
     page_margin: int = 256
-    """The number of records that a live page holds behind its end, at first."""
+    """The number of records that a live page holds after its end, at first."""
 
     def check(self, result: "Result") -> None:
         """Raise `result too large` if a limit is exceeded."""
@@ -46,7 +46,7 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     """Sentences about what is probably a mistake in the request, or about what is missing, but no error."""
     missing: dict[str, list[int]] = field(default_factory=dict)
-    """By topic, the partitions whose records the answer lacks, because the request has the option `partial`."""
+    """The partitions whose records the answer lacks, by topic; the request has the option `partial`."""
 
     def count(self, records: int, size: int, hash: int) -> None:
         """Add records that are returned."""

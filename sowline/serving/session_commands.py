@@ -1,4 +1,4 @@
-"""What the commands of a client have in common at every service: subscriptions, writes, and heartbeats."""
+"""The commands of a client that every service shares: subscriptions, writes, and heartbeats."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -81,7 +81,7 @@ class SessionCommands:
         return self._handlers[type(request)](request)
 
     def send_progress(self, seconds: float) -> None:
-        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
+        """Send the bookmarks of idle subscriptions; called at intervals of `seconds`."""
         self._subscriptions.send_progress(seconds)
 
     def heartbeat(self, request: Heartbeat) -> None:

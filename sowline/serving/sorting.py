@@ -1,4 +1,4 @@
-"""Sorts many records in one thread, in steps, so that the event loop and other queries go on."""
+"""Sorts many records in one thread, in steps, so that the event loop and other queries continue."""
 
 import asyncio
 from collections.abc import Callable

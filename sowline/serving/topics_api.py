@@ -1,4 +1,4 @@
-"""The HTTP API of topics, as every service that answers queries has it. Where the records are is up to subclasses."""
+"""The HTTP API of topics in every service that answers queries. Subclasses know where the records are."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class BegunQuery(Protocol):
 
     @property
     def result(self) -> Result:
-        """What it counts, and warns of."""
+        """Its counts and warnings."""
 
     @property
     def bookmark(self) -> str:
@@ -58,7 +58,7 @@ class BegunQuery(Protocol):
 
 
 class ServiceParts(Protocol):
-    """What the API needs of a service."""
+    """The parts of a service that the API needs."""
 
     @property
     def slots(self) -> QuerySlots:
@@ -66,7 +66,7 @@ class ServiceParts(Protocol):
 
     @property
     def writes(self) -> WriteService:
-        """What writes commands."""
+        """The writer of commands."""
 
 
 Q = TypeVar("Q", bound=BegunQuery)
@@ -153,6 +153,7 @@ class TopicsApi(ABC, Generic[Q]):
         query = await self._begin_query(await request_of(Sow, fields), rights_in(request), turn)
         records = query.records()
         lines = self._ending(query, typed_records(records, self._topics) if is_typed else _lines(records))
+        # Compute the first line before the headers are sent: after them, an error could only cut the answer.
         first = await anext(lines, b"")
         headers = instant_headers(query.bookmark, query.result.lag_seconds)
         if query.result.warnings:
@@ -165,7 +166,7 @@ class TopicsApi(ABC, Generic[Q]):
         """Return the query that a request asks for; it has begun, in its turn."""
 
     def _ending(self, query: Q, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Return the lines of an answer; behind them, or if the client leaves, the query ends."""
+        """Return the lines of an answer; after them, or if the client leaves, the query ends."""
         return lines
 
     async def explain(self, request: HttpRequest, turn: Turn) -> Response:

@@ -1,4 +1,4 @@
-"""Limits the memory of live pages and groups: of a connection, of a user and of the service.
+"""Limits the memory of live pages and groups of a connection, a user and the service.
 
 A window that several subscriptions share counts once: for the service, for each user and for each connection.
 """
@@ -12,7 +12,7 @@ from sowline.errors import SowlineError
 MIB = 1 << 20
 
 WINDOW_BYTES = 7000
-"""The memory of a window in which nothing is, without its subscriptions."""
+"""The memory of an empty window, without its subscriptions."""
 
 HELD_BYTES = 150
 """The memory of a record or group that the client of one subscription holds, without its body."""
@@ -106,7 +106,7 @@ class WindowBytes:
                 _change(sums, name, change * self.nbytes)
 
     def note(self, content: int) -> bool:
-        """Note the size of what is in the window, if that has changed enough; return whether it has grown.
+        """Note the size of the window's content, if that has changed enough; return whether it has grown.
 
         Raise `views too large`, without effect, if it has grown and the service has no room for it, or none of its
         clients has.

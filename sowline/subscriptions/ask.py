@@ -92,7 +92,7 @@ class Ask:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it begins paused."""
+        """Whether the subscription begins paused."""
         return _options_of(self.options).pause
 
     @property
@@ -101,13 +101,15 @@ class Ask:
         return _options_of(self.options).select
 
     def paused(self, is_paused: bool) -> "Ask":
-        """Return the request that begins paused, or not."""
+        """Return the request with or without the option `pause`."""
         if is_paused is self.is_paused:
             return self
         return replace(self, options=options_text(replace(_options_of(self.options), pause=is_paused)))
 
     def replaced(self, changes: Mapping[str, Any]) -> "Ask":
-        """Return the request with changes. What they don't name stays as it is, but it does not begin paused."""
+        """Return the request with changes. Everything else stays as it is, but it does not begin paused."""
+        # A replacement continues from the position of the old subscription: a service refuses it with a bookmark
+        # (test_what_is_refused_changes_nothing).
         replaced = replace(self, **{"bookmark": "", **changes})
         return replaced if "options" in changes else replaced.paused(False)
 
@@ -119,6 +121,7 @@ class Ask:
     def going_on(self, bookmark: str, end: str) -> "Ask":
         """Return the request that continues after a bookmark, with the same end; `end` is that end, if known."""
         command = self.command if self.is_window else self.command.removeprefix("sow_and_")
+        # Until the service has reported the end, keep the range: without it, the subscription would never end.
         given = None if end else split_range(bookmark_text(self.bookmark))
         if given is not None:
             bookmark = range_text(bookmark, given)
@@ -163,5 +166,5 @@ class Ask:
 def _options_of(options: str) -> Options:
     try:
         return parse_options(options)
-    except SowlineError:  # options of a later server
+    except SowlineError:  # options of a newer service
         return Options()

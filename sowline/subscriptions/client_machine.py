@@ -44,7 +44,7 @@ from sowline.subscriptions.taken import Holding, Taken
 from sowline.wire.client_message import Message
 
 PAUSE, RESUME, PROVE, LEAVE = "pause", "resume", "prove", "leave"
-"""What `Send` sends."""
+"""The command that `Send` sends."""
 
 _ACCEPTED = (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
 _SERVED = (State.ASKED, *_ACCEPTED)
@@ -259,7 +259,7 @@ class ClientMachine(Machine[State, Event, Action]):
         if self.state not in _ACCEPTED:
             return []
         if (replacement := self._pending.send_next()) is not None:
-            # What is full stays full: the service pauses the new subscription as well, until `room`.
+            # A full queue stays full: the service pauses the new subscription as well, until `room`.
             is_paused = replacement.is_paused or self.is_full
             return [ReplaceBy(replacement.number, self.ask.replaced(replacement.changes).paused(is_paused))]
         if self.proof is not Proving.WANTED or self._pending.sent or self.is_full:

@@ -11,7 +11,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.waiting: deque[Message] = deque()
-        """Those that can be taken."""
+        """The messages that can be taken."""
         self._unfinished: list[Message] = []
         self.is_in_step = False
         """Whether the subscriber has taken part of a step."""
@@ -32,11 +32,11 @@ class Inbox:
         self.waiting.extend(messages)
 
     def insert(self, message: Message) -> None:
-        """Add a message that belongs to no step: it comes before a step that is not whole."""
+        """Add a message that belongs to no step, before a step that is not whole."""
         self.waiting.append(message)
 
     def drop_unfinished(self) -> None:
-        """Drop a step that is not whole: it will come again."""
+        """Drop a step that is not whole: the service sends it again."""
         self._unfinished.clear()
 
     def drop(self) -> None:

@@ -15,7 +15,7 @@ from sowline.wire.client_message import Message
 
 
 class State(Enum):
-    """What the service has of the subscription."""
+    """How far the service is with the subscription."""
 
     UNSENT = "unsent"
     """No connection carries the request: there was none yet, or it was lost."""
@@ -30,9 +30,9 @@ class State(Enum):
     SNAPSHOT = "snapshot"
     """It is accepted, and a group is due: the first one, or that of a replacement or a reset."""
     CATCHING_UP = "catching up"
-    """What has happened since its bookmark comes."""
+    """The changes since its bookmark arrive."""
     LIVE = "live"
-    """What happens comes as it happens. Of a query: all records came."""
+    """Changes arrive as they happen. A query has received all records."""
     ENDED = "ended"
     """It has reached its end, or its subscriber has left."""
     FAILED = "failed"
@@ -42,7 +42,7 @@ class State(Enum):
 
 
 class Proving(Enum):
-    """What became of the checksum that the subscriber has asked for."""
+    """The state of the checksum that the subscriber has asked for."""
 
     NONE = "none"
     """It has asked for none, or has it."""
@@ -84,18 +84,18 @@ _TABLE = """
 
 
 LEGAL: Mapping[str, Mapping[State, Legal]] = read_table(_TABLE, State)
-"""By event and state, what becomes of the event. A message of a group or of a change is an event by its command."""
+"""The outcome of each event in each state. A message of a group or of a change is an event by its command."""
 
 
 class Signal(SignalEvent):
-    """The events that say no more than their name."""
+    """The events without data."""
 
     LOST = "lost"
     """The connection is lost."""
     LEFT = "left"
     """The service has answered `leave`."""
     COMPLETED = "completed"
-    """Everything up to now, or up to the end, came."""
+    """Everything up to now, or up to the end, has arrived."""
     PAUSE = "pause"
     """The subscriber wants no messages for now."""
     UNPAUSE = "unpause"
@@ -110,7 +110,7 @@ class Signal(SignalEvent):
 
 
 class ConnectionMade(StructEvent, frozen=True, tag="connected"):
-    """There is a connection; after `rights_changed`, what the subscriber holds is no longer valid."""
+    """The connection is made; after `rights_changed`, the records that the subscriber holds are no longer valid."""
 
     rights_changed: bool = False
 
@@ -122,7 +122,7 @@ class Again(StructEvent, frozen=True, tag="again"):
 
 
 class Fail(StructEvent, frozen=True, tag="fail"):
-    """There will be no connection any more."""
+    """No connection will be made again."""
 
     reason: str
     message: str = ""
@@ -167,7 +167,7 @@ _KEPT = ("command", "bookmark", "reset", "replace", "more", "hash", "reason")
 
 
 class Arrived(StructEvent, frozen=True, tag="arrived"):
-    """Messages of one command came; with `more`, the next ones belong to the same step."""
+    """Messages of one command arrived; with `more`, the next ones belong to the same step."""
 
     command: str
     messages: tuple[Message, ...]
@@ -180,7 +180,7 @@ class Arrived(StructEvent, frozen=True, tag="arrived"):
 
     @property
     def kept(self) -> Any:
-        """What a record keeps of it; as JSON, it describes the event."""
+        """The part that a record keeps; as JSON, it describes the event."""
         # Without bodies: a record of a thousand batches would hold all of their records.
         parts = [{name: getattr(message, name) for name in _KEPT} for message in self.messages]
         messages = [{name: value for name, value in part.items() if value} for part in parts]
@@ -224,7 +224,7 @@ class Send(StructAction, frozen=True):
 
 
 class AskLater(StructAction, frozen=True):
-    """Let `Again` come with this number after a pause: that of a replacement, or 0 for the request."""
+    """Report `Again` with this number after a pause: that of a replacement, or 0 for the request."""
 
     number: int
 
@@ -234,7 +234,7 @@ class Started(StructAction, frozen=True):
 
 
 class Settled(StructAction, frozen=True):
-    """Tell the subscriber what became of its first replacement without an answer."""
+    """Tell the subscriber the outcome of its first replacement without an answer."""
 
     error: SowlineError | None = None
 
@@ -246,7 +246,7 @@ class Give(StructAction, frozen=True):
 
 
 class Over(StructAction, frozen=True):
-    """Tell the subscriber that nothing more comes; with an error, why."""
+    """Tell the subscriber that the subscription is over; with an error, why."""
 
     error: SowlineError | None = None
 

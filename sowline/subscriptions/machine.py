@@ -1,4 +1,4 @@
-"""What the machines of subscriptions are made of: tables of what becomes of an event in a state, events, actions."""
+"""The parts of subscription machines: tables of what an event does in a state, events, and actions."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -17,24 +17,25 @@ S = TypeVar("S", bound=Enum)
 
 
 class Legal(Enum):
-    """What becomes of an event in a state."""
+    """The outcome of an event in a state."""
 
     ACTS = "+"
     IS_PASSED_OVER = "-"
-    """It may come, and has no effect: it is late."""
+    """It is late, and has no effect."""
     IS_REFUSED = "."
 
 
 def read_table(text: str, states: Iterable[S]) -> Mapping[str, Mapping[S, Legal]]:
-    """Return by event and state what becomes of the event; the columns of the text are the states in their order."""
+    """Return the outcome of each event in each state; the columns of the text are the states in their order."""
     columns, head = list(states), text.split("\n", 2)[1].split()
     assert head == [state.value.replace(" ", "_") for state in columns], "a table names its states"
+    # A row with a missing mark fails here, on import (`strict`), not in the state that would read the wrong mark.
     _, *rows = (line.split() for line in text.strip().splitlines())
     return {name: dict(zip(columns, map(Legal, marks), strict=True)) for name, *marks in rows}
 
 
 class SignalEvent(Enum):
-    """The base of events that say no more than their name."""
+    """The base of events without data."""
 
     @property
     def row(self) -> str:
@@ -43,12 +44,12 @@ class SignalEvent(Enum):
 
     @property
     def kept(self) -> Any:
-        """What a record keeps of it; as JSON, it describes the event."""
+        """The part that a record keeps; as JSON, it describes the event."""
         return self
 
 
 class StructEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The base of events that say more; the tag of each names its row."""
+    """The base of events with data; the tag of each names its row."""
 
     @property
     def row(self) -> str:
@@ -57,12 +58,12 @@ class StructEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def kept(self) -> Any:
-        """What a record keeps of it; as JSON, it describes the event."""
+        """The part that a record keeps; as JSON, it describes the event."""
         return self
 
 
 class StructAction(msgspec.Struct, frozen=True, gc=False):
-    """The base of what a machine wants done."""
+    """The base of the actions that a machine asks for."""
 
 
 E = TypeVar("E", bound=SignalEvent | StructEvent)
@@ -75,7 +76,7 @@ class Machine(ABC, Generic[S, E, A]):
     __slots__ = ("_record", "state")
 
     legal: ClassVar[Mapping[str, Mapping[Any, Legal]]]
-    """By event and state, what becomes of the event."""
+    """The outcome of each event in each state."""
 
     def __init__(self, state: S, *, record: bool) -> None:
         self.state = state
@@ -88,12 +89,15 @@ class Machine(ABC, Generic[S, E, A]):
     @property
     @abstractmethod
     def _about(self) -> str:
-        """What it is in, for a log."""
+        """The state, as a log shows it."""
 
     def handle(self, event: E) -> list[A]:
-        """Take an event, and return what to do about it, in this order. One that is not legal is refused."""
+        """Take an event, and return the actions, in their order. An illegal event is refused."""
+        # Before it acts: the record of a machine that fails must end with the event at which it failed.
         if self._record is not None:
             self._record.append(event.kept)
+        # A service of another version may send a message that no row names
+        # (test_a_message_that_is_no_row_ends_the_subscription).
         states = self.legal.get(event.row)
         legal = Legal.IS_REFUSED if states is None else states[self.state]
         if legal is Legal.ACTS:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Sending(Enum):
-    """How far the sending of a replacement is."""
+    """Whether a replacement was sent."""
 
     DUE = "due"
     DONE = "done"
@@ -27,7 +27,7 @@ class Replacement:
 
 
 class Replacements:
-    """They are sent one by one: each after the answer to the one before it."""
+    """The replacements, sent one by one: each after the answer to the previous one."""
 
     def __init__(self) -> None:
         self._waiting: deque[Replacement] = deque()
@@ -38,35 +38,36 @@ class Replacements:
 
     @property
     def sent(self) -> Replacement | None:
-        """The one that was sent, and whose answer is due."""
+        """The replacement that was sent, and whose answer is due."""
         return self._first(Sending.DONE)
 
     def is_sent(self, number: int) -> bool:
-        """Whether the one with a number was sent, and its answer is due."""
+        """Whether the replacement with this number was sent, and its answer is due."""
         return (sent := self.sent) is not None and sent.number == number
 
     def add(self, changes: Mapping[str, Any], *, is_paused: bool) -> None:
-        """Add one, with the next number."""
+        """Add a replacement, with the next number."""
         self._numbered += 1
         self._waiting.append(Replacement(self._numbered, changes, is_paused))
 
     def pause(self, *, is_paused: bool) -> None:
-        """Note that the subscriber has paused or resumed since it has asked for them."""
+        """Note that the subscriber has paused or resumed since it asked for the replacements."""
         for replacement in self._waiting:
             replacement.is_paused = is_paused
 
     def send_next(self) -> Replacement | None:
-        """Return the one to send now, if any."""
+        """Return the replacement to send now, if any."""
         if (due := self._first(Sending.DUE)) is not None:
             due.sending = Sending.DONE
         return due
 
     def postpone(self) -> None:
-        """Note that the service could not serve the one that was sent: it is due `again` after a pause."""
+        """Note that the service could not serve the sent replacement: it is due `again` after a pause."""
         self._waiting[0].sending = Sending.POSTPONED
 
     def again(self, number: int) -> None:
-        """Let the one with a number be sent again, if it was postponed."""
+        """Let the replacement with this number be sent again, if it was postponed."""
+        # The pause of an earlier one may end late: it must not shorten the pause of this one.
         if (first := self._first(Sending.POSTPONED)) is not None and first.number == number:
             first.sending = Sending.DUE
 
@@ -75,7 +76,7 @@ class Replacements:
         self._waiting.popleft()
 
     def detach(self) -> None:
-        """Note that the service has none of them any more."""
+        """Note that the service no longer has any of them."""
         for replacement in self._waiting:
             replacement.sending = Sending.DUE
 

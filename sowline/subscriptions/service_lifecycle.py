@@ -13,10 +13,10 @@ from sowline.subscriptions.machine import Legal, SignalEvent, StructAction, Stru
 
 
 class ServiceState(Enum):
-    """What the client is sent now."""
+    """The messages that the client is sent now."""
 
     BEGINNING = "beginning"
-    """Nothing: it waits for its turn, its start, its window; or it begins again."""
+    """Nothing: it waits for its turn, its start or its window, or begins again."""
     SNAPSHOT = "snapshot"
     """A group, or what leaves the records that it holds. It waits for its turn, or is being sent."""
     CATCHING_UP = "catching up"
@@ -39,19 +39,19 @@ class Pausing(Enum):
 
 
 class Held(Enum):
-    """What is known of the records that the client holds: what a replacement can start from."""
+    """The known part of the records that the client holds; a replacement starts from them."""
 
     UNKNOWN = "unknown"
     PART = "part"
-    """Part of a group that is to be all: it is owed a whole one."""
+    """Part of a group that must be complete: the client is owed a whole group."""
     ALL = "all"
     """All that match, at the positions that were sent."""
     CHANGED = "changed"
-    """Those that have changed since it began, at the positions that were sent."""
+    """The records that have changed since it began, at the positions that were sent."""
 
 
 class Duty(Enum):
-    """What the client is owed, once."""
+    """An acknowledgement that the client is owed, once."""
 
     PROCESSED = "processed"
     """That it has begun."""
@@ -75,11 +75,11 @@ class Start(Enum):
     OLDEST = "oldest"
     """At the oldest positions that are left."""
     SENT = "sent"
-    """Behind what was sent."""
+    """After the messages that were sent."""
 
 
 class Opening(Enum):
-    """What is sent at the start, before changes."""
+    """The messages that are sent at the start, before changes."""
 
     NOTHING = "nothing"
     GROUP = "group"
@@ -87,9 +87,9 @@ class Opening(Enum):
     RESET = "reset"
     """A group that replaces whatever the client holds."""
     REPLACE = "replace"
-    """What leaves the client's records, and a group of those that it lacks."""
+    """`oof` for records that the client must drop, and a group of those that it lacks."""
     LEAVE = "leave"
-    """What leaves the client's records."""
+    """`oof` for records that the client must drop."""
 
     @property
     def mark(self) -> Literal["reset", "replace"] | None:
@@ -128,20 +128,20 @@ _TABLE = """
 """
 
 LEGAL: Mapping[str, Mapping[ServiceState, Legal]] = read_table(_TABLE, ServiceState)
-"""By event and state, what becomes of the event."""
+"""The outcome of each event in each state."""
 
 
 class ServiceSignal(SignalEvent):
-    """The events that say no more than their name."""
+    """The events without data."""
 
     BEGUN = "begun"
     """The start is found."""
     COUNTED = "counted"
     """The counts of what it began with are known."""
     SENT = "sent"
-    """What the start sends was sent."""
+    """The messages of the start were sent."""
     GONE = "gone"
-    """What it needs next is no longer kept."""
+    """The changes that it needs next are no longer kept."""
     LOST = "lost"
     """A service that it was fed by is lost."""
     REACHED = "reached"
@@ -186,7 +186,7 @@ class Acknowledge(StructAction, frozen=True):
 
 
 class SendOpening(StructAction, frozen=True):
-    """Send what the start sends, then report `sent`."""
+    """Send the messages of the start, then report `sent`."""
 
     opening: Opening
 

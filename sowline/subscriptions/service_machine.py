@@ -1,7 +1,7 @@
 """The machine that leads a subscription through its lifecycle, for its service: events in, actions out.
 
 It knows no connection, no clock and no event loop, and no change passes it. The code that runs it finds starts, sends
-groups and changes, and reports what has come of that. Query service and gateway serve records and windows with it.
+groups and changes, and reports the results. Query service and gateway serve records and windows with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ AFRESH = BeginAt(Start.NOW, Opening.RESET)
 
 
 class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request demands of the life of its subscription."""
+    """The demands of a request on the lifecycle of its subscription."""
 
     begin: BeginAt
     replays: bool = False
@@ -61,11 +61,11 @@ class LifeTerms(msgspec.Struct, frozen=True, kw_only=True):
     resets: bool = False
     """Whether a client that was sent something gets a new group if what follows is gone; otherwise it fails."""
     holds: Held = Held.ALL
-    """What its client holds once it has begun."""
+    """The records that its client holds once it has begun."""
     inherits: Held = Held.UNKNOWN
-    """What its client holds before: what that of the replaced subscription does."""
+    """The records that its client holds before: those of the replaced subscription, if there was one."""
     parts: frozenset[str] = frozenset({""})
-    """What catches up by itself."""
+    """The parts that catch up independently."""
 
     @classmethod
     def of(
@@ -190,7 +190,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
 
     @property
     def held(self) -> Held:
-        """What is known of what the client holds. Ask before the subscription is replaced."""
+        """The known part of the records that the client holds. Ask before the subscription is replaced."""
         # A replaces B, and C replaces A before A has sent anything: the client still holds the records of B
         # (test_twice_in_a_row).
         if not self.has_begun:
@@ -309,7 +309,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         return self._begin_again(AFRESH if event.is_reset else BeginAt(Start.NOW, Opening.GROUP))
 
     def _continue_elsewhere(self, _: ServiceSignal) -> list[Action]:
-        # Of a group it is unknown what the client has.
+        # It is unknown how much of a group the client has received.
         return self._begin_again(AFRESH if self.state is ServiceState.SNAPSHOT else self.begin)
 
     def _begin_again(self, begin: BeginAt) -> list[Action]:
@@ -327,7 +327,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         return [Finish()]
 
     def _fail(self, _: ServiceSignal | None = None) -> list[Action]:
-        # Its other topics may be live: they must send nothing behind the failure
+        # Its other topics may be live: they must send nothing after the failure
         # (test_a_topic_that_fails_halts_the_others).
         halted = self._halted()
         self.state = ServiceState.ENDED

@@ -1,4 +1,4 @@
-"""What the subscriber of a query or subscription has taken, and what waits for it. Pure."""
+"""The messages that the subscriber of a query or subscription has taken, and those that wait for it. Pure."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -13,7 +13,7 @@ from sowline.wire.client_message import Message
 
 
 class Holding(Enum):
-    """What the subscriber has taken."""
+    """The part of a group or of the changes that the subscriber has taken."""
 
     NOTHING = "nothing"
     PART = "part"
@@ -76,7 +76,7 @@ class Taken:
         self._become_whole()
 
     def replace(self, ask: Ask) -> None:
-        """Note that the service has replaced the request. What waits belongs to the previous one."""
+        """Note that the service has replaced the request. Waiting messages belong to the previous one."""
         self.served = ServedRequest(self.served.replacements + 1, ask)
         if not ask.has_no_group:
             if self.is_whole:
@@ -109,7 +109,7 @@ class Taken:
     # what the subscriber takes
 
     def take(self, limit: int) -> list[Message]:
-        """Return the next messages, up to the next `group_end`; the position moves behind them."""
+        """Return the next messages, up to the next `group_end`; the position moves after them."""
         messages: list[Message] = []
         waiting, note = self.inbox.waiting, self._position.note
         while waiting:

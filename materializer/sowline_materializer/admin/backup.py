@@ -80,12 +80,15 @@ def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], direct
             "directory taken", f"expected a new directory for the backup, but {directory} is there"
         )
     directory.parent.mkdir(parents=True, exist_ok=True)
+    # Next to its destination: only a rename within a file system is atomic, so no part of a backup ever has its name
+    # (test_a_backup_that_fails_leaves_nothing).
     making = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         parts = [_write_part(making, offline) for offline in asides]
         backup = Backup(directory, definition.name, definition.digest, parts)
         _write_manifest(making, definition, backup)
         making.rename(directory)
+        # Without this, a power failure could undo the rename after the command has reported success.
         sync_directory(directory.parent)
     except BaseException:
         shutil.rmtree(making, ignore_errors=True)
@@ -103,6 +106,7 @@ def _write_part(making: Path, offline: OfflineCopies) -> BackupPart:
         )
     file = making / f"{offline.partition}.records.gz"
     with file.open("wb") as raw:
+        # Without a name and a time, so that equal states make equal files.
         with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, raw, mtime=0) as packed:
             entries = _write_entries(packed, copy)
         sync(raw)

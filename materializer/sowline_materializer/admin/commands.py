@@ -137,9 +137,9 @@ _partition = click.option("--partition", type=click.IntRange(0), help="Only this
     help="The local state, the changes topic, or the log, applied offline.",
 )
 def dump(topic: str, partition: int | None, source: str, **where: Any) -> None:
-    """Print the state of TOPIC, a line of JSON each: of every partition the head, then its records by SOW key.
+    """Print the state of TOPIC, one line of JSON each: a head for each partition, then its records by SOW key.
 
-    Services may run meanwhile. All three sources print the same once they have reached the same position.
+    Services may keep running. All three sources print the same once they have reached the same position.
     """
     output = Output(sys.stdout.fileno())
     with operating(topic, **where) as operated:
@@ -201,7 +201,7 @@ def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> No
 @_on_topic
 @click.argument("directory", type=PATH)
 def backup(topic: str, directory: Path, **where: Any) -> None:
-    """Write the state of TOPIC into a new DIRECTORY; needs only Kafka, and all services may run meanwhile.
+    """Write the state of TOPIC into a new DIRECTORY; needs only Kafka, and all services may keep running.
 
     Prints a line of JSON: how many records it has, and the position of each partition.
     """
@@ -214,7 +214,7 @@ def backup(topic: str, directory: Path, **where: Any) -> None:
 @_on_topic
 @click.argument("directory", type=PATH)
 def restore(topic: str, directory: Path, **where: Any) -> None:
-    """Write the backup in DIRECTORY into the empty changes topic of TOPIC; no materializer may run meanwhile.
+    """Write the backup in DIRECTORY into the empty changes topic of TOPIC; no materializer may run.
 
     Materializers and replicas load it when they start. Prints a line of JSON as backup does.
     """

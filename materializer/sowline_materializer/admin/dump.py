@@ -21,7 +21,7 @@ def dump_lines(definition: TopicDefinition, partition: int, copy: OfflineCopy) -
 
 
 def checkpoint_fields(definition: TopicDefinition, partition: int, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what the checkpoint holds of the state, without what depends on its source."""
+    """Return the fields of the checkpoint, without those that depend on its source."""
     fields = {
         "topic": definition.name,
         "partition": partition,

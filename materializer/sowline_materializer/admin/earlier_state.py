@@ -17,10 +17,10 @@ from sowline_materializer.store.interface import DiskStore
 
 
 class EarlierState(ChangesLoader):
-    """Loads the events up to a position, and uses those behind it as a check.
+    """Loads the events up to a position, and uses those after it as a check.
 
     Compaction removes a change once a newer one of the same key is older than the compaction lag. So the records at
-    an earlier position can be known only while all changes behind it are held, and each of them replaces what was
+    an earlier position can be known only while all changes after it are held, and each of them replaces what was
     loaded. Raise `changes incomplete` if that is not so: here while it loads, and in `require_exact`.
     """
 
@@ -35,7 +35,7 @@ class EarlierState(ChangesLoader):
         self._followed = position
         self._newest_position = before_the_log(-1)
         self._replaced: dict[bytes, bytes | None] = {}
-        """By the SOW key of each record that changed behind the position, the body before that."""
+        """The bodies before the changes after the position, by SOW key."""
 
     def load(self, events: Sequence[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
         """Load the next events, in the order of the topic's offsets."""
@@ -57,11 +57,12 @@ class EarlierState(ChangesLoader):
         if judged is Verdict.TAKE:
             self._followed = event.position
             if isinstance(event, Change):
+                # The first change after the position names the body at the position.
                 self._replaced.setdefault(event.sow_key, event.previous)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the events include every record. They may end within a log record, which is behind the position."""
+        """Whether the events include every record. They may end within a log record after the position."""
         return self.reader.is_whole
 
     def checkpoint(self, changes_end: int) -> Checkpoint:
@@ -76,6 +77,7 @@ class EarlierState(ChangesLoader):
                 f"expected changes of {self._name} up to {self._position}, found them up to {self._newest_position}:"
                 " its changes topic was replaced. Start a materializer, wait, and verify again",
             )
+        # A difference shows that compaction has removed the change that made the body at the position.
         for sow_key, previous in self._replaced.items():
             data = self._store.get(sow_key)
             if previous != (None if data is None else decode_record(data).body):

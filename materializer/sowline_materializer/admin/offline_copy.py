@@ -120,7 +120,7 @@ class OfflineCopies:
     def at(self, position: Position) -> OfflineCopy:
         """Return the records as they were at an earlier position; its checkpoint has only that position.
 
-        Raise `changes incomplete` if the changes do not have all of them any more.
+        Raise `changes incomplete` if the changes no longer have all of them.
         """
         copy, loader = self.load(self.extent(), partial(EarlierState, position=position))
         loader.require_exact()
@@ -223,7 +223,7 @@ class OfflineCopies:
             self._require_schemas(bodies, records)
             prepared = partition.prepare(records, end)
             if prepared.failed is not None:
-                # The copy would go on behind the record, and lack what stood in its batch
+                # The copy would continue after the record, and lack the records of its batch
                 # (test_a_record_that_can_not_be_applied_ends_the_copy).
                 raise prepared.failed from prepared.failed.__cause__
             partition.commit(prepared, 0)

@@ -164,6 +164,7 @@ def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint
         done += len(events)
         offline.report(f"ending the records of {offline.name}", done, plan.copy.checkpoint.records)
     checkpoint = state_reset.done(end)
+    # The ends of an interrupted rebuild belong to the era that it began: another era begins under this definition.
     if plan.state_reset is not None:
         checkpoint = StateReset.begun(checkpoint, extent.log_id, start).checkpoint
     limits = PartitionReader(kafka, definition, offline.partition).limits_at(start, extent.log_end)
@@ -186,6 +187,7 @@ def _write(emitter: Emitter, offline: OfflineCopies, start: int, events: Sequenc
     emitter.wait()
     end = emitter.end(offline.definition.changes, offline.partition)
     assert end is not None, "Kafka acknowledged the events"
+    # A materializer that hangs is no longer a member of its group, but may still write the events that it has queued.
     if end - start != len(events):
         raise SowlineError(
             "workers active",

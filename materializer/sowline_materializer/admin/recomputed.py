@@ -54,7 +54,7 @@ class JoinedRecords:
         named = {str(number): value for number, value in enumerate(values)}
         try:
             return key_text(named, [(name,) for name in named])
-        except SowlineError:  # NULL, a fraction, an object or an array is no key
+        except SowlineError:  # NULL, fractions, objects and arrays can't be keys
             return None
 
     def matches(self, document: Document) -> list[tuple[bytes, bytes]]:
@@ -93,6 +93,7 @@ def _with_each_match(
     for sow_key, body in matches:
         more = [sow_key.decode()] if join.multiply else []
         yield [*keys, *more], {**document, join.name: orjson.loads(body)}
+    # The source record may have a field with the join's name, which must not look like a joined record.
     if not matches and join.kind == "left":
         alone = {name: value for name, value in document.items() if name != join.name}
         yield [*keys, *([None] if join.multiply else [])], alone

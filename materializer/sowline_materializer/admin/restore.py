@@ -73,6 +73,7 @@ def restore(
             )
             for offline, part in zip(asides, backup.parts, strict=True)
         ]
+        # Last, and only when Kafka has all records: a partition with a position counts as complete.
         for number, event in enumerate(stand):
             emitter.events(definition, number, [event])
         emitter.wait()

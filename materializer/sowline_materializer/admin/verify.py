@@ -75,7 +75,7 @@ class Verification:
 
 
 def verify(offline: OfflineCopies, path: Path, source_copies: SourceCopies) -> Verification:
-    """Compare the sources of a partition's state; services may run meanwhile.
+    """Compare the sources of a partition's state; services may keep running.
 
     The local store at `path` is read before the changes, so the changes contain everything that it holds. For the
     same reason the source of a view is read after the changes of the view.

@@ -32,7 +32,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchState:
-    """Position, log time, limits and counts behind the last log record. The parts of an `Applier` share it.
+    """Position, log time, limits and counts after the last log record. The parts of an `Applier` share it.
 
     `time` is that of the current log record: log time, or its producer's time if that is later. `index` numbers the
     changes of the current log record, `resumed` says that the state holds its first ones already. `out` gets

@@ -1,4 +1,4 @@
-"""The bodies of a partition's records under its present reader schema; in a topic without one, JSON as it comes."""
+"""The bodies of a partition's records under its present reader schema; in a topic without one, JSON as written."""
 
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import Command, LogRecord
@@ -55,7 +55,7 @@ class RecordBodies:
         return bodies.codec(reader).merged(self.upgraded(body), delta)
 
     def completed(self, body: bytes) -> bytes:
-        """Return the body of a record that was merged or enriched, as its schema has it; any JSON without one.
+        """Return the body of a record that was merged or enriched, in the form of its schema; any JSON without one.
 
         Raise `incomplete record` or `bad message` if the schema has no such record.
         """

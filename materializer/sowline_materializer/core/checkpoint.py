@@ -20,7 +20,7 @@ EVERYTHING: Final = b""
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a partition knows apart from its records; written with them in one atomic batch.
+    """The state of a partition apart from its records; written with them in one atomic batch.
 
     `position` is the last log record applied (with the index of its last change), `last_change` the last
     change made, `time` the log time in ms, `origins` the highest forwarded offset per origin partition,

@@ -27,6 +27,7 @@ class StepCollector:
         step, changes = self.step, self.step.changes
         changes.append(change)
         step.commands[change.op] += 1
+        # Only these entries end later: a deletion without numbers leaves none, and documents keep theirs.
         if change.body is None and change.numbers and change.writes is None:
             step.tombstones.append((change.partition_time, change.sow_key))
         if self._unreported is not None:

@@ -43,6 +43,7 @@ class DocumentWriter:
         previous = None if current is None else current.body
         is_live = made.body is not None
         if made.body is not None:
+            # A full partition still takes updates (test_a_lower_limit_harms_nothing_that_is_there).
             if previous is None:
                 require_capacity(state)
             check_size(state.limits, made.size)

@@ -79,6 +79,7 @@ class Documents:
             assert current is not None, "what has not changed was there"
             assert current.body is not None, "what has not changed was there"
             return DocumentWrite(current.body, now, outcome, len(current.body) + hidden)
+        # A delta may change a key field: the document would then be stored under the key of another one.
         require_same_key(after, self._key_paths, text)
         body = _body_of(read_with(after, self._template) if self._template else after)
         return DocumentWrite(body, now, outcome, len(body) + hidden)

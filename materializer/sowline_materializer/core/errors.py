@@ -8,7 +8,7 @@ class StoreDamaged(StartAgain):
 
 
 class NotApplicable(Exception):
-    """An exception that nobody foresaw in applying the log record at `offset`; it is the cause of this one.
+    """An unforeseen exception while the log record at `offset` was applied; it is the cause of this one.
 
     It is no refusal. A refusal is the same at each replay, and this one may be gone with the next version.
     """

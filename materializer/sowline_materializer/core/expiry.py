@@ -58,7 +58,7 @@ class ExpirySchedule:
         return portion
 
     def applied(self, key_text: str, guard: Position, append_time: int, now: int) -> None:
-        """Note that a command was applied. One that came too early shows how far this worker's clock is ahead."""
+        """Note that a command was applied. One that was early shows how far this worker's clock is ahead."""
         due = self._in_flight.pop((key_text, guard), None)
         # The command was appended before the record was due, so the record stays: our clock is ahead of the log's.
         # Without this, the worker would send the same command in a loop while the clocks differ

@@ -1,4 +1,4 @@
-"""What a partition refuses because of a limit."""
+"""Refuses what exceeds a limit of a partition."""
 
 from sowline.commands.command import LogRecord
 from sowline.errors import SowlineError

@@ -14,6 +14,7 @@ from sowline_materializer.core.errors import StoreDamaged
 _HEADER = Struct("<BIqIqqHI")
 _TEXT_AT = _HEADER.size
 _EXPIRES = Struct("<q")
+# After B, I, q, I and q, without padding: a due time is read without decoding the record.
 _EXPIRES_AT = 25
 _LIVE, _DELETED = 1, 0
 _NEVER = -1
@@ -94,6 +95,7 @@ def decode_record(data: bytes) -> Record:
         kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEADER.unpack_from(data)
         rare_at = _TEXT_AT + text_bytes
         body_at = rare_at + rare_bytes
+        # A slice beyond the end is shorter, and no error (test_a_record_that_is_cut_off_is_damage).
         if kind not in (_LIVE, _DELETED) or body_at > len(data):
             raise ValueError("neither a live nor a deleted one, or cut off")
         numbers, correlation, writes, schema_id, states = (

@@ -4,8 +4,8 @@ A group's record keeps its newest state from each source partition, with the pos
 state is true. A message counts only as far as it is newer than what is reflected of its source partition. So a
 repeated message changes nothing, nor does one from an owner that has lost the source partition.
 
-In a view with joins that position is one of the owner's own. What it is in positions of the source and of the joined
-topics (`taken`) moves with it, so that is never ahead of the states.
+In a view with joins, that position is a count of the owner. `taken` is the same point in positions of the source and
+of the joined topics. It moves with the count, and is never ahead of the states.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class GroupBodies:
 
     @property
     def template(self) -> Template | None:
-        """What the bodies are written from; None if they are computed otherwise."""
+        """The template of the bodies; None if they are computed in another way."""
         return None if self._layout is None or self._condition is not None else self._layout.template
 
     def body(self, texts: list[bytes]) -> bytes | None:
@@ -125,7 +125,7 @@ class ViewFold:
 
     def _apply(self, record: LogRecord) -> None:
         message = read_partials(record.value)
-        # It was computed by an earlier definition, or by a process that still has it. That is no fault of the
+        # It was computed by an earlier definition, or by a process that still has one. That is no fault of the
         # message, and after a rebuild all such messages are applied again.
         if message.definition != self._definition.digest:
             self._state.out.set_outcome(OTHER_DEFINITION)
@@ -205,7 +205,7 @@ class ViewFold:
         try:
             body = self._body(states)
         except SowlineError as error:
-            # Its states count on, so the group comes back once it is small enough.
+            # Its states are still updated, so the group returns once it is small enough.
             self._state.out.add_dead_letter(
                 record, SowlineError(error.reason, f"group {key_text}: {error.message}")
             )

@@ -66,7 +66,7 @@ class ChangesLoader:
         self._era = 0
         self._origins: dict[int, int] = {}
         self._reflects: dict[int, Change] = {}
-        """By source partition of a view, the newest change that names it."""
+        """The newest change that names a source partition of a view, by that partition."""
         self._time = 0
         self._live = 0
         self._reset_time = 0
@@ -97,7 +97,7 @@ class ChangesLoader:
         share(len(messages), partial(self._load_plain, native, source), load_others)
 
     def _load_plain(self, native: NativeBulkLoad, messages: Any, start: int) -> int:
-        """Load plain changes of the current era from `start` on; return the index of the first message behind."""
+        """Load plain changes of the current era from `start` on; return the index of the first message after them."""
         newest_events, wholeness = self._newest_events, self.reader.wholeness
         if newest_events.era != self._era or wholeness is None or not wholeness.has_position:
             return start
@@ -219,14 +219,14 @@ class ChangesLoader:
         )
 
     def _reflected(self, progress: Progress) -> dict[int, Position]:
-        """Return what a view reflects: what the newest progress event reports, and the changes behind it."""
+        """Return what a view reflects: what the newest progress event reports, and the changes after it."""
         newer = {
             change.reflects[0]: change.reflects[1] for change in self._behind(progress) if change.reflects
         }
         return {**progress.reflected, **newer} if progress.position.era == self._era else newer
 
     def _taken(self, progress: Progress) -> dict[int, str]:
-        """Return what that means in the source and the joined topics, in a view with joins."""
+        """Return the same in positions of the source and the joined topics, for a view with joins."""
         newer = {
             change.reflects[0]: change.taken
             for change in self._behind(progress)
@@ -235,9 +235,9 @@ class ChangesLoader:
         return {**progress.taken, **newer} if progress.position.era == self._era else newer
 
     def _behind(self, progress: Progress) -> Iterator[Change]:
-        """Yield, for each source partition of a view, the newest change behind a progress event that names it."""
-        # A rebuild begins with nothing. What the events before it report does not count any more, even if it has not
-        # reported its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
+        """Yield, for each source partition of a view, the newest change after a progress event that names it."""
+        # A rebuild begins with nothing. The reports of events before it no longer count, even if it has not reported
+        # its begin yet (test_a_rebuild_that_is_interrupted_reflects_nothing).
         for change in self._reflects.values():
             if change.position > progress.position and change.position.era == self._era:
                 yield change

@@ -63,7 +63,7 @@ def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) 
 
 
 def changes_id(definition: TopicDefinition, topic_id: str, start: int) -> str:
-    """Return which changes a partition has that begin at this offset."""
+    """Return the id of a partition's changes that begin at this offset."""
     return str(ChangesId(topic_id, start if definition.has_sow else 0))
 
 
@@ -90,7 +90,7 @@ class PartitionReader:
         return read_natively(native, self._kafka, self._definition.changes, self.number, start, end)
 
     def bodies(self) -> TypedBodies | None:
-        """Return what reads the bodies of the log, by all entries that `<log>.schemas` has now; None for JSON."""
+        """Return the reader of the log's bodies, with all present entries of `<log>.schemas`; None for JSON."""
         reader = self._definition.reader
         if reader is None:
             return None
@@ -114,6 +114,7 @@ class PartitionReader:
         for messages in self.log(start, end):
             for message in messages:
                 if ("sow.command", DEFINE.encode()) in (headers_of(message) or ()):
+                    # A malformed `define` is a dead letter, and changes no limits.
                     with suppress(SowlineError):
                         return read_define(message.value())[0]
         return None

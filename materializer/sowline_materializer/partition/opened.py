@@ -16,7 +16,7 @@ class OpenedPartition:
     """An opened partition: its store, its checkpoint, and `emitted_to`, the newest position in the changes.
 
     With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied. A
-    previous owner that died may have emitted more than the store has. The checkpoint is then behind `emitted_to`, and
+    previous owner that died may have emitted more than the store has. The checkpoint is then before `emitted_to`, and
     the events after it are in the changes from the offset `tail_start` on. `tombstones` are the deleted records that
     the store remembers, as (log time in ms, SOW key), oldest first; None if they are not known.
     """

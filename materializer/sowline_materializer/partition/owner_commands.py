@@ -1,6 +1,6 @@
 """The commands that the owner of a partition appends to its log by itself: changed limits, and expiries.
 
-They are applied only when they come back from the log, like all commands. A replay therefore meets them in the same
+They are applied only when they return from the log, like all commands. A replay therefore meets them in the same
 order, and a stale owner does no harm.
 """
 

@@ -40,7 +40,7 @@ from sowline_materializer.store.overlay import Overlay, PendingWrites
 from sowline_materializer.store.tombstones import Tombstones
 
 PartitionId = tuple[str, int]
-"""A Kafka topic's name and the number of one of its partitions; of a log, if nothing else is meant."""
+"""A Kafka topic's name and the number of one of its partitions; the topic is a log, if nothing else is said."""
 
 OUTCOMES_MAX = 1000
 """The maximum number of outcomes in one progress event; a batch with more writes several."""
@@ -159,7 +159,7 @@ class Partition:
         (`step.unreported`) before the next change.
         """
         changes = step.changes
-        # The previous owner has emitted the changes up to this position. Emitted again, they would be behind newer
+        # The previous owner has emitted the changes up to this position. Emitted again, they would follow newer
         # events of other keys, and loaders would find old positions last
         # (test_changes_that_were_emitted_before_a_crash_are_not_emitted_again).
         start = bisect_right(changes, self._emitted_to, key=_POSITION)
@@ -272,7 +272,7 @@ class Partition:
         return chain((key for key, _ in self._store.scan()), deleted)
 
     def newest_events(self, keys: Iterable[bytes]) -> list[Event]:
-        """Return the newest event of each SOW key, to write it again behind the events of stale owners.
+        """Return the newest event of each SOW key, to write it again after the events of stale owners.
 
         Followers drop it as a repeat. A follower that lacks the original must not take it, since it may lack other
         changes too: with its own position as `after`, it is a gap to that follower. Its `emitted_in` ranks it above

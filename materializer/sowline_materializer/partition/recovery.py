@@ -103,7 +103,7 @@ class Recovery:
         `written_by_others` are the keys that another process wrote between these deletions. Closes the store of
         `opened`.
         """
-        assert opened.state_reset is not None, "a partition is emptied in an era of its own"
+        assert opened.state_reset is not None, "a partition is emptied in a separate era"
         checkpoint = opened.state_reset.done(changes_end)
         checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | written_by_others)
         opened.store.close()
@@ -170,10 +170,10 @@ class Recovery:
         return OpenedPartition(store, checkpoint, emitted_to, tail_start=start, tombstones=found.tombstones)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
-        """Return whether the changes topic is another one than that of the checkpoint, or has lost an end of it."""
+        """Return whether the changes topic is not that of the checkpoint, or has lost an end of it."""
         # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
         # known one shows it.
-        # Where the head of the topic was deleted, it begins behind the first offset, and the ids differ as well.
+        # If the head of the topic was deleted, it begins after the first offset, and the ids differ as well.
         known, present = ChangesId.parse(checkpoint.changes_id), ChangesId.parse(self._extent.changes_id)
         is_another = known.topic not in ("", present.topic) or known.start != present.start
         return is_another or self._extent.changes_end < checkpoint.changes_end
@@ -224,7 +224,7 @@ class Recovery:
                 self._log.warning("loading takes long; continuing to the current end")
             elif phase is Phase.COMPLETE or end <= start:
                 return phase
-            # Compaction went on during the load. A new target makes sure that no event was removed before its
+            # Compaction continued during the load. A new target makes sure that no event was removed before its
             # successor was read (test_a_load_that_takes_long_goes_on).
             start, self._seen_at = max(start, end), time.monotonic()
             self._extent = self._ask()

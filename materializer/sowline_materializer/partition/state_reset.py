@@ -78,7 +78,7 @@ class StateReset:
     def done(self, changes_end: int) -> Checkpoint:
         """Return the checkpoint of the empty partition; Kafka has all ends, the last just before `changes_end`."""
         checkpoint, ends = self.checkpoint, self.ended + self.checkpoint.records
-        # The ends are changes. Without a progress event behind them a loader finds changes that no progress event
+        # The ends are changes. Without a progress event after them, a loader finds changes that no progress event
         # reaches, and waits for one.
         stale_keys = checkpoint.stale_keys | {PROGRESS_KEY}
         checkpoint = replace(checkpoint, records=0, changes_end=changes_end, stale_keys=stale_keys)

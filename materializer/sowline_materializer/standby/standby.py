@@ -45,7 +45,7 @@ QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
 
 _FAILURES = (*RESTART_ERRORS, SowlineError, ValueError, LookupError, TypeError, OSError)
-"""The errors by which a copy may fail: of its disk, its events, or Kafka. The worker continues without the copy."""
+"""The errors of a disk, an event or Kafka by which a copy may fail. The worker continues without the copy."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Standby:
         return self._cluster.ask(changes, starts=changes)
 
     def _found(self, asked: ClusterAnswer) -> None:
-        # The copies of a topic that is gone wait; the others are checked all the same.
+        # The copies of a deleted topic wait; check the others (test_a_changes_topic_that_is_gone_hides_no_other).
         gone = asked.gone()
         ids, starts, ends = asked.topic_ids(gone), asked.starts(gone), asked.ends(gone)
         for partition_id, copy in list(self._copies.items()):
@@ -193,6 +193,7 @@ class Standby:
         copy = WarmCopy(definition, partition_id[1], path, topic_id, store, self._native)
         self._copies[partition_id] = copy
         self._tried(partition_id, lambda: copy.begin(partition_id in self._damaged))
+        # A copy that has failed is gone, and waits for its next start.
         if partition_id in self._copies:
             self._go_on(partition_id)
 
@@ -210,6 +211,7 @@ class Standby:
         if offset is None:
             self._checking.append(partition_id)
         else:
+            # Kafka may have deleted offset 0: from the beginning, it delivers the first event that it has.
             at = TopicPartition(*self._changes(partition_id), offset or OFFSET_BEGINNING)
             self._consumer.incremental_assign([at])
             self._assigned.add(partition_id)
@@ -233,7 +235,7 @@ class Standby:
         messages = self._consumer.consume(PORTION, 0)
         batches: dict[PartitionId, list[Message]] = {}
         for message in messages:
-            # An error of the whole client is about no topic.
+            # An error of the whole client names no topic (test_an_error_about_no_topic_is_logged).
             if (definition := self._by_changes.get(message.topic() or "")) is not None:
                 batches.setdefault((definition.log, message.partition() or 0), []).append(message)
             elif (error := message.error()) is not None:
@@ -300,7 +302,7 @@ class Standby:
     def _changes(self, partition_id: PartitionId) -> tuple[str, int]:
         return self._definitions[partition_id[0]].changes, partition_id[1]
 
-    # what others may know
+    # for the worker and the metrics
 
     def _end(self, partition_id: PartitionId) -> int:
         _, end = self._consumer.get_watermark_offsets(
@@ -313,6 +315,7 @@ class Standby:
 
     def statistics(self) -> StandbyStatistics:
         """Return the statistics of the copies; safe to call from any thread."""
+        # A copy: the worker's thread may begin or end a warm copy at the same time.
         copies = dict(self._copies)
         warm = sum(copy.is_warm for copy in copies.values())
         behind = {

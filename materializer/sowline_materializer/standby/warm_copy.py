@@ -228,7 +228,7 @@ class WarmCopy:
         """Replace the existing store by the loaded one, and check it; load again if the topic's head is gone."""
         assert self._loader is not None, "it was loaded"
         assert self._loading is not None, "it was loaded"
-        # The load began at the first offset that Kafka had then, perhaps behind the one that was asked for. A copy
+        # The load began at the first offset that Kafka had then, perhaps after the one that was asked for. A copy
         # without the deleted events would be taken for complete (test_a_head_that_is_deleted_during_a_load).
         if self._topic_id(self._definition.changes) != self._changes_id:
             self._load("the changes topic was replaced, or a part of it was deleted")

@@ -12,7 +12,7 @@ from sowline_materializer.store.checksum import Checksum, entry_hash, expiry_ent
 from sowline_materializer.store.interface import DiskStore, EntryFile, in_key_order
 
 PENDING_BYTES_MAX: Final = 64 * MIB
-"""How much a load keeps in memory. Then it becomes a file of the store, and many files would be merged again."""
+"""The bytes that a load keeps in memory. They become a file of the store, and many files would be merged again."""
 
 ENTRY_BYTES: Final = 200
 """Approximate bytes in memory of an entry with its key, in addition to its data."""
@@ -54,6 +54,7 @@ class BulkLoad:
     def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
         """Replace the entry of a SOW key, which was read before, by a record's bytes, or delete it."""
         self._now[key] = now
+        # In this order: an unchanged due time is removed and added again. The reverse would lose it.
         if before is not None:
             self._note(key, before, -1)
         if now is not None:
@@ -82,7 +83,7 @@ class BulkLoad:
 
 
 class LoadState(NamedTuple):
-    """What the native core needs to know of a load, and changes."""
+    """The state of a load that the native core needs and changes."""
 
     era: int
     newest: Position | None

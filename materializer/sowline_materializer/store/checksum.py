@@ -27,5 +27,5 @@ class Checksum(NamedTuple):
 
     @classmethod
     def of(cls, entries: int, hashes: int) -> "Checksum":
-        """Return the checksum of so many entries, from the sum of their hashes; of that, 64 bits count."""
+        """Return the checksum of `count` entries, from the sum of their hashes, of which 64 bits count."""
         return cls(entries, hashes & 0xFFFFFFFFFFFFFFFF)

@@ -36,7 +36,7 @@ class StoreInUse(StartAgain):
 
 
 FORESEEN: Final = (StartAgain, MemoryError)
-"""What may be raised where a log record is applied, and says nothing about the record: the worker starts again."""
+"""Errors that say nothing about the log record that is being applied: the worker starts again."""
 
 
 @contextmanager
@@ -50,6 +50,7 @@ def judged(what: str) -> Iterator[None]:
 
 def judgment(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
     """Return the exception for an error of a store, by its text."""
+    # RocksDB's binding raises one exception for all causes.
     if any(words in why for words in NO_ROOM):
         return DiskFull(why)
     if any(words in why for words in NO_DESCRIPTORS):

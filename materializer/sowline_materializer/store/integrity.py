@@ -13,7 +13,7 @@ from sowline_materializer.store.interface import EXPIRY, Portion, Store
 
 
 class Survey(NamedTuple):
-    """What a walk through a whole store has found.
+    """The result of a walk through a whole store.
 
     `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first.
     """
@@ -46,6 +46,7 @@ class Walk:
             try:
                 return self._native.survey(portion)  # type: ignore[no-any-return]
             except BaseException as error:
+                # Python, which is the specification, reads this portion and all that follow.
                 raise_unless_panic(error, "check of a store")
                 self._native = None
         return summed_up(portion)
@@ -55,7 +56,7 @@ class Walk:
         return next(self._steps, self) is self
 
     def close(self) -> None:
-        """Release the store: its files are not closed as long as something reads from it."""
+        """Release the store: its files stay open while a walk reads from it."""
         self._steps.close()
 
     def result(self) -> Survey:
@@ -88,6 +89,8 @@ def verified(store: Store, native: ModuleType | None = None) -> tuple[Checkpoint
 
     Raise `StoreDamaged`, or `unknown format` before anything else.
     """
+    # First: a store of a newer version must not count as damaged, because a damaged one is deleted
+    # (test_damage_is_found_and_a_strange_form_is_let_alone).
     checkpoint = checkpoint_of(store)
     found = survey(store, native)
     if found.checksum != store.checksum():

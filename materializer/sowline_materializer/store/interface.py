@@ -17,31 +17,31 @@ PORTION_ENTRIES: Final = 1000
 """The maximum number of entries in a portion."""
 
 Portion = list[tuple[bytes, bytes]]
-"""Entries of one kind: keys, each behind its kind, and data, which is empty for a due time."""
+"""Entries of one kind: keys, each with its kind in front, and data, which is empty for a due time."""
 
 
 class EntryFile(Protocol):
-    """A file of entries, which takes them in the order of their keys, each key behind its kind."""
+    """A file of entries, which takes them in the order of their keys, each with its kind in front."""
 
     def __setitem__(self, key: bytes, data: bytes) -> None:
         """Write an entry."""
 
     def __delitem__(self, key: bytes) -> None:
-        """Write that there is no such entry any more."""
+        """Write that the entry no longer exists."""
 
 
 class SortedEntries(Protocol):
-    """What a load writes: entries in the order of their keys."""
+    """The entries that a load writes, in the order of their keys."""
 
     def __len__(self) -> int:
-        """Return how many there are, with those that are removed."""
+        """Return the number of entries, removed ones included."""
 
     def write_to(self, file: EntryFile) -> None:
         """Write all of them."""
 
 
 class Store(Protocol):
-    """What a partition needs from its store.
+    """The interface that a partition needs from its store.
 
     Any read may raise `StoreDamaged` or `NoDescriptors`; any write may also raise `DiskFull`.
     """
@@ -83,7 +83,7 @@ class Store(Protocol):
 
 
 class DiskStore(Store, Protocol):
-    """A store on disk, which also takes entries that are sorted: keys in order, each behind its kind."""
+    """A store on disk, which also takes sorted entries: keys in order, each with its kind in front."""
 
     def commit_sorted(
         self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
@@ -100,7 +100,7 @@ class DiskStore(Store, Protocol):
 def in_key_order(
     entries: Mapping[bytes, bytes | None], expiries: Mapping[bytes, bool] = NO_EXPIRIES
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """Return due times and entries as a `DiskStore` takes them: keys in order, each behind its kind, and data.
+    """Return due times and entries as a `DiskStore` takes them: keys in order, with their kinds in front, and data.
 
     The data of an entry or due time that is removed is None.
     """
@@ -113,7 +113,7 @@ def in_key_order(
 
 
 class LastCommit(ABC):
-    """What stores have in common that keep the last checkpoint in memory, and have nothing faster than scans."""
+    """The base of stores that keep the last checkpoint in memory, and have nothing faster than scans."""
 
     def __init__(self, checkpoint: bytes | None, checksum: Checksum) -> None:
         self._checkpoint = checkpoint

@@ -1,4 +1,4 @@
-"""What the native core reads messages with that are not JSON. The codec of a message type is the specification."""
+"""Reads messages of other types than JSON for the native core. The codec of a message type is the specification."""
 
 from functools import partial
 from typing import Any, Final
@@ -10,7 +10,7 @@ from sowline.codecs.typed_bodies import ReadBody, TypedBodies
 from sowline.errors import SowlineError
 
 FORMATS: Final = frozenset({FIX, NVFIX, MSGPACK, AVRO, PROTOBUF})
-"""The message types of which the native core applies messages: it reads the first three itself."""
+"""The message types whose messages the native core applies: it reads the first three itself."""
 
 
 def native_format(module: Any, reader: Schema, bodies: TypedBodies | None = None) -> Any:
@@ -24,7 +24,7 @@ def native_format(module: Any, reader: Schema, bodies: TypedBodies | None = None
 
 
 def _read(bodies: TypedBodies | None, digest: str, value: bytes) -> ReadBody | None:
-    """Return a whole record; None if it is refused, which the Python core says then."""
+    """Return a whole record; None if it is refused: then the Python core gives the reason."""
     try:
         return None if bodies is None else bodies.read(value, digest)
     except SowlineError:

@@ -44,7 +44,7 @@ class _CoreTopic(NamedTuple):
     computed: Callable[..., bytes | None] | None
     format: Any
     template: bytes | None
-    """If it keeps documents, their template."""
+    """The template of documents, if the topic keeps documents."""
     view: "_CoreView | None"
 
 
@@ -69,7 +69,7 @@ class _CoreLimits(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """Of which source partition states are, what is reflected of it, and the largest record."""
+    """The source partition of states, the position up to which it is reflected, and the largest record."""
 
     source: int
     reached: Position
@@ -77,7 +77,7 @@ class _Given(NamedTuple):
 
 
 class _Reflection(NamedTuple):
-    """What the last change of a message has, as JSON; empty for none."""
+    """The metadata of the last change of a message, as JSON; empty for none."""
 
     reflects: bytes
     taken: bytes
@@ -92,9 +92,9 @@ def plain_key_paths(definition: TopicDefinition) -> Keys | None:
 
 
 def is_plain(definition: TopicDefinition) -> bool:
-    """Return whether the native core applies a topic's plain commands: those with the keys that they come with.
+    """Return whether the native core applies a topic's plain commands, those whose keys need no computation.
 
-    What is computed from messages of other types than JSON must be a record of the type, which Python finds out.
+    Only Python checks that a body computed from a message of another type than JSON is a record of that type.
     """
     rule = definition.key_rule
     has_plain_keys = bool(rule.paths) or (rule.is_supplied and not rule.takes_header)
@@ -197,7 +197,8 @@ class NativeOverlay:
 
         Return how many groups `write_states` has to write; None if only Python can merge them.
         """
-        # A faulty message may name what the native core's integers do not hold.
+        # A faulty message may name numbers beyond the native core's integers
+        # (test_numbers_beyond_the_native_core_are_pythons).
         is_held = 0 <= source <= _U32_MAX and max(reached.era, reached.nth) <= _U32_MAX
         if not is_held or reached.offset > _I64_MAX:
             return None

@@ -50,6 +50,8 @@ class Overlay:
 
     def put(self, key: bytes, record: Record | None) -> None:
         """Store the record under a SOW key that was read before; None removes it."""
+        # Without the entry before the batch, its hash would stay in the checksum
+        # (test_a_record_is_read_before_it_is_written).
         assert key in self._before, "a record is read before it is written"
         self._now[key] = record
 
@@ -59,6 +61,8 @@ class Overlay:
 
     def entries(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
+        # A delete by filter selects by the records as they are after the commands before it, in the same batch too
+        # (test_a_delete_by_filter_sees_its_own_batch).
         changed = sorted(self._now, reverse=True)
         for key, data in self._store.scan():
             while changed and changed[-1] < key:
@@ -99,6 +103,7 @@ class Overlay:
                 count += 1
                 total += hash
                 written += len(data)
+            # An unchanged due time is one key of `expiries`: removed and added, the checksum would count it twice.
             if was != now:
                 if was is not None:
                     expiries[expiry_entry(was, key)] = False

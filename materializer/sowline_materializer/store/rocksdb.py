@@ -125,11 +125,12 @@ class RocksStore:
                     return
                 yield portion
         finally:
+            # At once: an iterator keeps the files open (test_a_store_closes_while_it_is_read).
             del items
         self._require_end(kind, last)
 
     def _require_end(self, kind: bytes, last: bytes) -> None:
-        """Raise unless the entries of a kind end behind the key `last`: at a damaged block, `items` ends too."""
+        """Raise unless the entries of a kind end after the key `last`: at a damaged block, `items` ends too."""
         iterator = self._db.iter()
         iterator.seek(last + b"\0")
         with judged(f"{self._path} does not read to its end"):
@@ -191,7 +192,7 @@ class RocksStore:
     def commit_sorted(
         self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
     ) -> None:
-        """Write entries, checksum and checkpoint in one atomic step. Each key is behind its kind; None removes it."""
+        """Write entries, checksum and checkpoint in one atomic step; keys begin with their kinds, None removes."""
         batch = WriteBatch(raw_mode=True)
         if None not in data:
             # No line of Python runs for a single entry.
@@ -231,6 +232,8 @@ class RocksStore:
     def mark_finished(self) -> None:
         """Mark the store as complete; everything written before is then on disk."""
         with judged(f"{self._path} does not write"):
+            # In this order: a store with a mark but without its writes would be opened as complete
+            # (test_a_store_is_finished_only_with_its_mark).
             self._db.flush()
             (self._path / MARK).touch()
         self._write_options = _write_options(with_log=True)
@@ -260,6 +263,8 @@ def _write_options(*, with_log: bool) -> RocksWriteOptions:
 def delete_store(path: Path) -> None:
     """Delete the directory at `path`, if it exists; raise `StoreInUse` if that store is open."""
     if (path / "db").is_dir():
+        # A damaged store is deleted all the same; only one that is open stays
+        # (test_what_another_process_has_open_is_let_be).
         with suppress(StoreDamaged, DiskFull), judged_alone(path, "can't be deleted"):
             _try_lock(path)
     shutil.rmtree(path, ignore_errors=True)
@@ -278,7 +283,7 @@ def _try_lock(path: Path) -> None:
 def is_in_use(path: Path) -> bool:
     """Return whether another process has the store at `path` open.
 
-    Call it only if this process has not: the system would release its lock.
+    Call it only if this process doesn't have it open: the system would release its lock.
     """
     try:
         with (path / "db" / "LOCK").open("r+b") as file:

@@ -27,7 +27,7 @@ class SecondaryStore(RocksStore):
 
     def _open(self, create: bool) -> Rdict:
         options = Options(raw_mode=True)
-        options.set_max_open_files(-1)  # files that the worker deletes meanwhile stay readable
+        options.set_max_open_files(-1)  # files that the worker deletes during the read stay readable
         options.set_keep_log_file_num(1)
         access = AccessType.secondary(str(self._directory))
         try:

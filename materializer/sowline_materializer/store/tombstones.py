@@ -24,16 +24,16 @@ class Tombstones:
         self._done = 0
         self._removed = 0
         self._texts: dict[int, bytes] = {}
-        """Keys that are no 64-bit numbers in decimal, by how many entries came before."""
+        """Keys that are not decimal numbers of 64 bits, by the number of entries before them."""
         for time, key in oldest_first:
             self.add(time, key)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of deleted records."""
         return len(self._times) - self._done
 
     def add(self, time: int, key: bytes) -> None:
-        """Add a record that was deleted just now."""
+        """Add a record that was just deleted."""
         number = _number(key)
         if number is None:
             self._texts[self._removed + len(self._times)] = key
@@ -41,11 +41,13 @@ class Tombstones:
         self._keys.append(number or 0)
 
     def forget(self, view: Records, since: int) -> None:
-        """Remove the records whose numbers are from before `since`: nothing depends on them any more."""
+        """Remove the records whose numbers are from before `since`: nothing depends on them now."""
         while self and self._times[self._done] < since:
             text = self._texts.pop(self._removed + self._done, None)
             key = b"%d" % self._keys[self._done] if text is None else text
             self._done += 1
+            # The record may have come back, or was deleted again: then a later entry forgets it
+            # (test_a_record_that_came_back_is_not_cleared).
             record = view.get(key)
             if record is not None and record.is_forgettable and record.time < since:
                 view.put(key, None)
@@ -57,6 +59,7 @@ class Tombstones:
 
 def _number(key: bytes) -> int | None:
     """Return the number that a SOW key spells; None if it is not a decimal number of 64 bits in its only spelling."""
+    # Another spelling is another key: as a number, 007 would come back as 7 (test_keys_that_are_no_numbers).
     if not key.isdigit() or len(key) > NUMBER_DIGITS_MAX or (key[:1] == b"0" and key != b"0"):
         return None
     number = int(key)

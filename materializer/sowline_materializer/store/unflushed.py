@@ -15,7 +15,7 @@ class Unflushed:
     def __init__(self) -> None:
         self._entries: dict[bytes, bytes | None] = {}
         self.bytes = 0
-        """About how much memory the entries take. One that is written twice counts twice."""
+        """The approximate memory of the entries. One that is written twice counts twice."""
 
     def update(self, entries: Mapping[bytes, bytes | None]) -> None:
         """Add the entries of a commit."""
@@ -31,7 +31,7 @@ class Unflushed:
         return self._entries.items()
 
     def sorted(self) -> tuple[list[bytes], list[bytes | None]]:
-        """Return the keys in order, each behind its kind, and their data."""
+        """Return the keys in order, each with its kind in front, and their data."""
         return in_key_order(self._entries)
 
     def clear(self) -> None:

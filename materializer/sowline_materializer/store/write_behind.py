@@ -45,15 +45,16 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
         self._expiries: dict[bytes, bool] = {}
         self._is_flushed = True
         self._is_whole = True
-        """Whether the entries are those of whole commits."""
+        """Whether each commit is among the entries as a whole."""
 
     @property
     def pending_bytes(self) -> int:
-        """About how much memory the commits take that the disk does not have."""
+        """The approximate memory of the commits that the disk does not have."""
         return self._entries.bytes + EXPIRY_BYTES * len(self._expiries)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
+        # None is an entry that a commit has removed: the disk still has it until the next flush.
         data: bytes | None = self._entries.get(key, _NONE_PENDING)
         return self.disk.get(key) if data is _NONE_PENDING else data
 
@@ -112,9 +113,9 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
         self._is_flushed = True
 
     def hand_over(self) -> StoreT | None:
-        """Flush, and return the disk's store, which is open; None, and it is closed, if it does not take the writes.
+        """Flush, and return the disk's store, still open; close it and return None if it does not take the writes.
 
-        What it does not take, the next owner applies again.
+        The next owner applies again what the disk does not take.
         """
         handed_over = None
         try:

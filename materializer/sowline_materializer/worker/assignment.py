@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 RECOVERED_AT_ONCE: Final = min(4, os.cpu_count() or 1)
-"""How many partitions are recovered side by side. Each may keep `PENDING_BYTES_MAX` of entries in memory."""
+"""How many partitions are recovered in parallel. Each may keep `PENDING_BYTES_MAX` of entries in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Assignment:
         self.is_complete, self.opening = True, []
 
     def reopen(self, consumer: Consumer, partition_ids: Sequence[PartitionId]) -> None:
-        """Open partitions again whose log is not that of their state any more, and read on where their era begins."""
+        """Open partitions again whose log is no longer that of their state, and continue where their era begins."""
         partitions = [TopicPartition(*one) for one in partition_ids]
         self._release(consumer, partitions)
         self._open_all(partitions)
@@ -130,7 +130,7 @@ class Assignment:
         self.opening = []
 
     def _open_all(self, partitions: list[TopicPartition]) -> None:
-        """Open partitions, and note the offsets to read on from; stopped ones are read no more."""
+        """Open partitions, and note the offsets to continue from; stopped ones are read no more."""
         self.opening = [(one.topic, one.partition) for one in partitions]
         MEMORY.share_among(self._stores_at_once())
         with self._recovering() as recovering:
@@ -154,7 +154,7 @@ class Assignment:
 
     @contextmanager
     def _recovering(self) -> Iterator[dict[PartitionId, Recovering]]:
-        """Recover several partitions side by side, in threads. What nobody takes is closed at the end."""
+        """Recover several partitions in parallel, in threads. Results that nobody takes are closed at the end."""
         at_once = min(RECOVERED_AT_ONCE, len(self.opening))
         if at_once < 2:
             yield {}
@@ -170,7 +170,7 @@ class Assignment:
                         # Each of the others would wait as long for a Kafka that is away.
                         raise
                     except Exception:
-                        # What fails here fails again, and is reported, when its turn comes.
+                        # A recovery that fails here fails again, and is reported, in its turn.
                         continue
                     futures[partition_id] = pool.submit(begun.open)
                     recovering[partition_id] = replace(begun, open=futures[partition_id].result)
@@ -293,7 +293,7 @@ class Assignment:
         owned = self._owned
         for partition_id in ((one.topic, one.partition) for one in partitions):
             owned.stopped.pop(partition_id, None)
-            # It may come back to this worker, and be in order then.
+            # It may return to this worker, and open without an error then.
             if partition_id in self._paused or self._schemas.is_waiting(partition_id):
                 self._paused.discard(partition_id)
                 consumer.resume([TopicPartition(*partition_id)])

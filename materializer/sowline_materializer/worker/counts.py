@@ -16,7 +16,7 @@ _OP = attrgetter("op")
 
 @dataclass
 class Counts:
-    """What a worker has done since it started."""
+    """The work of a worker since it started."""
 
     records: int = 0
     changes: int = 0

@@ -26,7 +26,7 @@ class OwnedPartitions:
 
     def __init__(self, definitions: Mapping[str, TopicDefinition]) -> None:
         self.definitions = definitions
-        """By their log topics."""
+        """The definitions of the topics, by their log topics."""
         self.partitions: dict[PartitionId, Partition] = {}
         self.stores: dict[PartitionId, WriteBehindStore[RocksStore]] = {}
         self.owner_commands: dict[PartitionId, OwnerCommands] = {}
@@ -59,7 +59,7 @@ class OwnedPartitions:
         """Close the partition, and note why it stopped.
 
         Nothing of it is written from here on. Kafka may have events of its last batch, which is not committed: a
-        repair would write older events behind them. The next owner finds them, as it does after a crash.
+        repair would write older events after them. The next owner finds them, as it does after a crash.
         """
         topic, number = partition_id
         if isinstance(error, SowlineError):
@@ -83,7 +83,7 @@ class OwnedPartitions:
         else:
             at, cause = "the state in this worker's store and in the changes topic", error
         sentence = fault_sentence(f"apply {at}", cause, "the materializer")
-        return f"{sentence}. What comes before is applied, and nothing behind it is lost"
+        return f"{sentence}. What comes before is applied, and nothing after it is lost"
 
     def close(self) -> None:
         """Close the stores of all partitions; their state stays on disk."""

@@ -1,6 +1,6 @@
 """Repair of changes partitions into which a stale owner wrote: the current owner writes the newest events again.
 
-A stale owner writes an old event of key K behind the newest one. Followers ignore it, but compaction keeps the last
+A stale owner writes an old event of key K after the newest one. Followers ignore it, but compaction keeps the last
 event of each key: a reader that loads after compaction would show the old record. The current owner finds such keys
 after each of its batches, and every few seconds in partitions without traffic. It then writes their newest events
 again, before it applies more of the log.
@@ -75,8 +75,8 @@ class Repair:
             return EmittedRange(start, start, events)
         end = self._emitter.end(changes, partition_id[1])
         assert end is not None, "Kafka acknowledged the events"
-        # The end moved back: the topic was deleted and created again while these events were written. What the
-        # emitter reports is an offset of the new topic, and the old events are gone.
+        # The end moved back: the topic was deleted and created again while these events were written. The emitter
+        # reports an offset of the new topic, and the old events are gone.
         if end - start < len(events):
             raise NotWritten(
                 f"{changes} [{partition_id[1]}] was deleted and made again: expected an end from {start} on"
@@ -121,7 +121,7 @@ class Repair:
             end = emitted.end
             if emitted.has_other_events:
                 stale |= self.stale_owner_keys(partition_id, emitted, partition.checkpoint.position, base)
-            # Only the first events of an era stand on the base. Behind them followers are in the new era.
+            # Only the first events of an era stand on the base. After them, followers are in the new era.
             base = None
         if end > partition.checkpoint.changes_end:
             # Keys that the stale owner wrote between our repairs stay stale, and wait for the next repair

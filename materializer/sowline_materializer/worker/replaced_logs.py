@@ -28,7 +28,7 @@ class ReplacedLogs:
         self._gone: frozenset[str] = frozenset()
 
     def known_ends(self) -> dict[PartitionId, KnownEnd]:
-        """Return the logs of our partitions, and where they end at the least."""
+        """Return the logs of our partitions, and the least offsets at which they end."""
         return {
             one: KnownEnd(partition.checkpoint.log_id, partition.checkpoint.next_offset, has_head=False)
             for one, partition in self._owned.partitions.items()
@@ -44,7 +44,7 @@ class ReplacedLogs:
         self._seen.add((topic, partition))
 
     def take(self) -> list[PartitionId]:
-        """Return our partitions whose log is not that of their state any more."""
+        """Return our partitions whose log is no longer that of their state."""
         seen, self._seen = self._seen, set()
         # Records of the new log must not be applied in the era of the old one: they count from another beginning, and
         # the new era applies them again (test_a_log_that_is_replaced_under_a_running_worker).

@@ -1,8 +1,8 @@
 """The schemas that messages name: found out before the messages are applied, and written to `<log>.schemas` first.
 
 A partition whose messages name a schema about which it knows nothing is paused until the registry has answered; the
-others go on. Nothing that the registry answers is used before it is in the partition's part of `<log>.schemas`, and
-there the first entry counts: a replay needs no registry, and every owner reads the same.
+others continue. No answer of the registry is used before it is in the partition's part of `<log>.schemas`, and there
+the first entry counts: a replay needs no registry, and every owner reads the same.
 """
 
 import time
@@ -81,7 +81,7 @@ class RegistryQuestions:
 
 
 class Schemas:
-    """What the partitions of a worker know about schemas, and the messages that wait for more."""
+    """The schemas that the partitions of a worker know, and the messages that wait for others."""
 
     def __init__(
         self, kafka: KafkaConfig, owned: OwnedPartitions, emitter: Emitter, registry: Registry | None
@@ -127,6 +127,8 @@ class Schemas:
         for partition_id, records in batches.items():
             with self._owned.guarded(partition_id):
                 self._read_for_define(partition_id, records)
+                # Messages that can be read must not overtake earlier ones that wait
+                # (test_messages_wait_until_the_registry_answers).
                 if partition_id in self._waiting or not self._resolve(partition_id, records):
                     if partition_id not in self._waiting:
                         consumer.pause([TopicPartition(*partition_id)])
@@ -136,7 +138,7 @@ class Schemas:
         return ready
 
     def release(self, consumer: Consumer) -> Batches:
-        """Return the batches that can be applied now; their partitions go on."""
+        """Return the batches that can be applied now; their partitions continue."""
         ready = {}
         for partition_id, records in self._waiting.items():
             with self._owned.guarded(partition_id):
@@ -151,7 +153,7 @@ class Schemas:
         """Read the entries again if a `define` is among the records."""
         bodies = self._owned.partitions[partition_id].bodies
         # The next owner may have written a new reader schema and its `define`, before this one knows that it was
-        # replaced. Without the schema it would refuse the command and go on under the previous one
+        # replaced. Without the schema it would refuse the command and continue under the previous one
         # (test_a_replaced_owner_reads_the_schema_of_a_define).
         if bodies is not None and any(record.headers and _DEFINE in record.headers for record in records):
             definition = self._owned.definitions[partition_id[0]]
@@ -190,13 +192,13 @@ class Schemas:
     def _write(
         self, reader: PartitionReader, bodies: TypedBodies, entries: Mapping[bytes, Resolution]
     ) -> None:
-        """Write entries, and take those that come back: another owner's may be first."""
+        """Write entries, and read them back: another owner's may be first."""
         values = [(key, entry_value(resolution)) for key, resolution in entries.items()]
         self._emitter.schemas(reader.schema_log, reader.number, values)
         reader.read_schemas(bodies.resolutions)
 
     def forget(self, partition_id: PartitionId) -> None:
-        """Drop what waits of a partition that is taken from this worker; its next owner reads it again."""
+        """Drop the waiting messages of a partition that this worker loses; its next owner reads them again."""
         self._waiting.pop(partition_id, None)
         self._look_at.pop(partition_id, None)
 

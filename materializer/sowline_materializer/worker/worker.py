@@ -59,7 +59,7 @@ compressed: in memory it may be many times as large. Small portions of each part
 
 CHECKED_A_SECOND = 1000
 CHECKED_ALWAYS = 200
-"""Partitions that are checked in a second, for due commands and for the ends of their logs. So few as
+"""Partitions that are checked in a second, for due commands and for the ends of their logs. Up to
 `CHECKED_ALWAYS` are checked after each batch."""
 
 COPY_SECONDS = 0.005
@@ -115,9 +115,11 @@ class Worker:
         return plain_consumer(
             self._settings.kafka_client,
             {
+                # Otherwise each member would close all of its stores whenever another one joins or leaves.
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
+                # Partitions are recovered within a callback. A recovery of minutes must not cost the membership.
                 "max.poll.interval.ms": 600_000,
                 **REPORT_ENDS,
                 **FETCH_AHEAD,
@@ -172,7 +174,7 @@ class Worker:
             self._close()
 
     def _warm_up(self, standby: Standby) -> None:
-        """Make the copies before the group assigns any partition: other workers continue with theirs meanwhile."""
+        """Make the copies before the group assigns any partition: other workers keep theirs until then."""
         standby.cover([])
         look_at = 0.0
         while not self._stop.is_set() and not standby.has_caught_up:
@@ -194,14 +196,14 @@ class Worker:
         if not (replaced := self._replaced.take()):
             return messages
         self._assignment.reopen(self._consumer, replaced)
-        # What the consumer reads and what the cluster answers may differ for a moment.
+        # The consumer's records and the cluster's answers may differ for a moment.
         if (now := time.monotonic()) < self._reopened_at + LOOK_SECONDS:
             time.sleep(POLL_SECONDS)
         self._reopened_at = now
         return [one for one in messages if (one.topic(), one.partition()) not in replaced]
 
     def _look(self) -> None:
-        """Check our topics every few seconds; the answer comes some calls later."""
+        """Check our topics every few seconds; the answer arrives some calls later."""
         look = self._monitor.look(
             lambda: self._repair.known_ends() | self._replaced.known_ends(), time.monotonic()
         )
@@ -210,6 +212,7 @@ class Worker:
             self._repair.take_in(look)
 
     def _log_end(self, partition_id: PartitionId) -> int:
+        # From the client's memory: a question to Kafka would hold up all partitions while a broker is away.
         _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition_id), cached=True)
         return max(0, high)
 
@@ -226,7 +229,7 @@ class Worker:
             return
         now, self._append_at = now_ms(), began + seconds_to_pause(len(self._owned.partitions))
         for partition_id, owner_commands in list(self._owned.owner_commands.items()):
-            # What waits for a schema may postpone an expiry.
+            # A message that waits for its schema may postpone an expiry.
             if self._schemas.is_waiting(partition_id):
                 continue
             with self._owned.guarded(partition_id):
@@ -237,6 +240,7 @@ class Worker:
 
     def _close(self) -> None:
         try:
+            # The emitter first: once the group has given the partitions away, its queued events would be stale.
             self._emitter.close()
             self._consumer.close()
         finally:
@@ -273,12 +277,12 @@ class Worker:
 
 
 def seconds_to_pause(partitions: int) -> float:
-    """Return how long it takes until so many partitions are checked again; with few of them, no time."""
+    """Return the seconds until this many partitions are checked again; 0 for a few."""
     return partitions / CHECKED_A_SECOND if partitions > CHECKED_ALWAYS else 0.0
 
 
 def seconds_to_wait(partitions: int) -> float:
-    """Return how long a worker of so many partitions waits for the log before it does its other tasks."""
+    """Return the seconds that a worker of this many partitions waits for the log before it does its other tasks."""
     return min(max(POLL_SECONDS, seconds_to_pause(partitions)), POLL_SECONDS_MAX)
 
 

@@ -1,4 +1,4 @@
-"""Comparing a column's numbers with any constant: first to a double that divides them the same way."""
+"""Compares a column's numbers with any constant, by a double that divides them the same way."""
 
 import operator
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from sowline.model.path import Scalar
 INVERSE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 Bound = tuple[str, float]
-"""An operator and a double. Of finite numbers, `= inf` holds of none and `!= inf` of all."""
+"""An operator and a double. `= inf` holds for no finite number, and `!= inf` for all of them."""
 
 _COMPARISONS: dict[str, Callable[[Any, float], NDArray[np.bool_]]] = {
     "=": operator.eq,
@@ -30,9 +30,9 @@ _BELOW = {"<": "<=", ">=": ">"}
 
 
 def bound(name: str, constant: Scalar) -> Bound | None:
-    """How to ask `number name constant` of finite doubles; `None` if that is NULL.
+    """Return the comparison of finite doubles that equals `number name constant`; None if that is NULL.
 
-    A string that spells no number is above all numbers. An integer that no double holds lies between two:
+    A string that doesn't spell a number is above all numbers. An integer that no double holds lies between two:
     the lower one stands for it.
     """
     if constant is None:
@@ -57,7 +57,7 @@ def _number(constant: bool | int | float | str) -> Number:
 
 
 def related_to(numbers: NDArray[np.float64], relation: Bound) -> NDArray[np.bool_]:
-    """Which numbers are in the relation; a NaN, which is no number, never is."""
+    """Return which numbers are in the relation; NaN stands for no number, and never is."""
     name, double = relation
     if name == "!=":
         return (numbers < double) | (numbers > double)

@@ -20,11 +20,11 @@ class Holder(Protocol):
         """Return the memory of one memo index, in bytes."""
 
     def drop(self, path: Path, *, was_alone: bool) -> None:
-        """Drop a memo index; `was_alone`: it does not fit even after all others were dropped."""
+        """Drop a memo index; `was_alone` if it does not fit even after all others were dropped."""
 
 
 class Memory:
-    """Keeps the memo indexes within the limit, in the order of their last use. With a limit of 0 there are none."""
+    """Keeps the memo indexes within the limit, in the order of their last use. With a limit of 0, none is kept."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

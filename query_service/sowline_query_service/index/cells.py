@@ -13,7 +13,7 @@ from sowline.model.path import value_of
 from sowline_query_service.index.dictionary import Dictionary
 
 NO_ROW, NULL, INTEGER, DOUBLE, BOOLEAN, TEXT, HARD = range(7)
-"""The kinds. HARD is what a column can't hold exactly: arrays, integers beyond 2^53. NO_ROW must be 0."""
+"""The kinds. A column can't hold HARD values exactly: arrays, integers beyond 2^53. NO_ROW must be 0."""
 
 INTEGER_MAX = 2**53
 """Up to here a double holds every integer."""
@@ -42,7 +42,7 @@ _TEXTUAL = {str, type(None), Absence}
 _NUMERIC = {int, float, bool, type(None), Absence}
 
 Cell = tuple[int, float, int]
-"""Kind, number (NaN if there is none), and code (0 if there is no string)."""
+"""Kind, number (NaN for none), and code (0 for no string)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,13 @@ def _texts(values: Sequence[Any], types: set[type], dictionary: Dictionary) -> C
 
 
 def _numbers(values: Sequence[Any], types: set[type]) -> Cells | None:
-    """`None` where some number is not held exactly, or may not be."""
+    """Return the cells of numbers; None if a double may not hold one of them exactly."""
     try:
         numbers = np.array(values, np.float64)
     except OverflowError:
         return None
     kinds = _kinds(values, types)
+    # `<`, although a double holds 2^53: here, 2^53 + 1 has become 2^53, too.
     is_exact = np.abs(numbers) < (INTEGER_MAX if int in types else np.inf)
     if not is_exact.all() and not (is_exact | (np.asarray(kinds) <= NULL)).all():
         return None
@@ -102,7 +103,7 @@ def _numbers(values: Sequence[Any], types: set[type]) -> Cells | None:
 
 
 def _kinds(values: Sequence[Any], types: set[type]) -> NDArray[np.uint8] | int:
-    """By the types alone; one kind for all where there is one type."""
+    """Return the kinds by the types alone; one kind for all values if they have one type."""
     if len(types) == 1:
         return _KINDS[next(iter(types))]
     return np.fromiter(map(_KINDS.__getitem__, map(type, values)), np.uint8, len(values))

@@ -96,6 +96,8 @@ class Column:
         self.reserve(rows.stop if isinstance(rows, slice) else int(rows.max()) + 1)
         self.kinds[rows] = cells.kinds
         self.may_have_hard = self.may_have_hard or bool(np.equal(cells.kinds, HARD).any())
+        # A row that is used again must lose the number and the code of its last record
+        # (test_a_row_that_is_reused_holds_only_its_last_value).
         if cells.numbers is not None or self.numbers is not None:
             self._all_numbers()[rows] = nan if cells.numbers is None else cells.numbers
         if cells.codes is not None or self.codes is not None:
@@ -136,4 +138,5 @@ class Column:
             self.codes = renumbered[self.codes].astype(np.min_scalar_type(len(used)))
             texts = self.dictionary.texts
             self.dictionary.rebuild(texts[code] for code in used.tolist())
+        # Counting reads every row. At twice the size, a change costs little on average.
         self._rebuild_at = max(SPARE_TEXTS, 2 * len(self.dictionary))

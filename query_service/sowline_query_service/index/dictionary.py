@@ -65,11 +65,12 @@ class Dictionary:
         self.codes = _Codes(self._missing)
         for text in texts:
             self.codes[text]
+        # Cached verdicts are by code, and each code now stands for another string.
         self.generation += 1
         self._sorted, self._ranks = _NONE, np.zeros(1)
 
     def ranks(self) -> NDArray[np.float64]:
-        """By code, the rank of its string among all, in the order of code points: 1, 2, …, and 0 for none."""
+        """Return the rank of each code's string in the order of code points: 1, 2, …, and 0 for no string."""
         known = len(self._sorted) + 1
         if known < len(self):
             self._sort_in(range(known, len(self)))
@@ -78,7 +79,7 @@ class Dictionary:
         return self._ranks
 
     def _sort_in(self, codes: range) -> None:
-        """Put new codes where their strings belong: a few one by one, as sorting would look at every string."""
+        """Put new codes where their strings belong. A few go one by one: sorting would look at every string."""
         text_of = self.texts.__getitem__
         if len(codes) > FEW:
             self._sorted = np.array(sorted([*self._sorted.tolist(), *codes], key=text_of), np.uint32)

@@ -1,7 +1,7 @@
 """Puts rows into indexes, and fills the columns of some paths from bodies with the native core.
 
 Python is the specification: the native core gives the cells that `cells_of` makes of the values that `reader_of`
-reads (tests/property/test_native_columns.py). Values that it cannot judge, it leaves to Python.
+reads (tests/property/test_native_columns.py). It leaves values to Python that it cannot judge.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def filler_of(paths: Sequence[Path], native: ModuleType) -> Fill:
     try:
         reader = native.ColumnReader([(path.steps[0], path.steps[1:]) for path in paths])
     except UnicodeEncodeError:
-        # Half of a surrogate pair in a name.
+        # Half of a surrogate pair in a name (test_a_name_that_no_body_can_have).
         return in_python
     return partial(_fill, reader, [_LazyReader(path) for path in paths], in_python)
 
@@ -57,7 +57,7 @@ def index_rows(
     columns: Sequence[Column],
     hashes: Sequence[HashIndex],
 ) -> None:
-    """Put rows, also given by their numbers, into memo indexes and hash indexes: as many bodies from `start` on."""
+    """Put rows, also given by their numbers, into memo indexes and hash indexes; their bodies begin at `start`."""
     stop = start + len(numbers)
     if native is not None and columns:
         _filler(tuple(column.path for column in columns), native)(columns, rows, bodies, start, stop)
@@ -108,6 +108,8 @@ def _fill(
     try:
         found = reader.read(bodies, start, stop)
     except BaseException as error:
+        # The columns are as they were: Python fills them from the same bodies
+        # (test_a_panic_leaves_the_chunk_to_python).
         raise_unless_panic(error, "memo indexes")
         in_python(columns, rows, bodies, start, stop)
         return
@@ -130,7 +132,7 @@ def _fill(
 
 
 class _LazyReader:
-    """Reads the values of one path. The reader is made when it is first needed, as that takes longer than reading."""
+    """Reads the values of one path. The reader is made when first needed, because that takes longer than reading."""
 
     __slots__ = ("_path", "_read")
 
@@ -150,7 +152,7 @@ def _coded(codes: NDArray[np.uint32], texts: list[str], dictionary: Dictionary) 
 
 
 def _completed(cells: Cells, rows: list[int], some: Cells) -> Cells:
-    """Return cells with some cells in the place of these rows."""
+    """Return the cells with those of these rows replaced by `some`."""
     kinds = np.array(cells.kinds)
     kinds[rows] = some.kinds
     numbers, codes = cells.numbers, cells.codes

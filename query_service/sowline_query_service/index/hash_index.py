@@ -96,7 +96,8 @@ class HashIndex:
         return BYTES_PER_ROW * len(self._keys) + BYTES_PER_KEY * len(self._postings) + shared
 
     def _posted(self, key: Key, row: int) -> Key:
-        """The key as it is kept: once for all of its rows."""
+        """Return the tuple that all rows with this key share."""
+        # Values that are equal in Python are equal in the filter language, too: 1, 1.0 and TRUE have one key.
         rows = self._postings.get(key)
         if rows is None:
             self._postings[key] = row
@@ -116,6 +117,7 @@ class HashIndex:
             return
         rows.remove(row)
         self._shared -= 1
+        # A set takes many times the memory of one row's number.
         if len(rows) == 1:
             self._postings[key] = rows.pop()
             self._shared -= 1
@@ -129,7 +131,7 @@ def _key(values: Sequence[Any]) -> Key:
 
 
 def strings_by_path(tree: Node) -> dict[Path, frozenset[str]]:
-    """For each field that a conjunct wants equal to strings: those strings, the fewest if asked twice."""
+    """Return the strings that a conjunct compares each field with; the fewest if several conjuncts do."""
     asked: dict[Path, frozenset[str]] = {}
     for term in tree.terms if isinstance(tree, And) else (tree,):
         one = _strings(term)
@@ -155,5 +157,5 @@ def _strings(term: Node) -> tuple[Path, frozenset[str]] | None:
 
 
 def spellings(texts: frozenset[str]) -> frozenset[Any]:
-    """All values that equal one of the strings, but arrays."""
+    """Return all values that equal one of the strings, except arrays."""
     return texts | {number for number in map(parse_number, texts) if number is not None}

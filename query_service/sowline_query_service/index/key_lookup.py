@@ -14,7 +14,7 @@ from sowline_query_service.index.hash_index import COMBINATIONS_MAX, spellings, 
 def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
     """Return the SOW keys of all records that the filter may match; None if it does not determine the key fields."""
     asked = strings_by_path(tree)
-    # A key field may have a name that is no path by itself, such as `/a$b`; a filter asks for `[/a$b]`.
+    # A key field may have a name that isn't a path by itself, such as `/a$b`; a filter asks for `[/a$b]`.
     paths = [Path(steps) for steps in definition.key_paths]
     if not paths or any(path not in asked for path in paths):
         return None

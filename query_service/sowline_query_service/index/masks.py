@@ -35,7 +35,7 @@ Mask = NDArray[np.bool_]
 RowTest = Callable[[Rows], Mask]
 
 CODES_COMPARED_MAX = 3
-"""So many codes are compared one by one; for more a table is looked up."""
+"""Up to this many codes are compared one by one; more are looked up in a table."""
 
 NUMBERS_COMPARED_MAX = 8
 NUMBERS_JUDGED_MAX = 10_000
@@ -44,7 +44,7 @@ CHARS_JUDGED_AT_ONCE = 1 << 19
 
 
 def row_test(node: Node, column: Column, wanted: bool) -> RowTest:
-    """The rows of which a predicate of the column's field is TRUE, or FALSE if that is wanted."""
+    """Return the rows for which a predicate of the column's field is TRUE, or FALSE if that is wanted."""
     judge = _judge(node)
     tests = [
         _text_test(node, judge, column, wanted),
@@ -81,7 +81,7 @@ def undecided_test(node: Node, column: Column) -> RowTest | None:
 
 
 def judge_texts(node: Node, column: Column) -> Iterator[None]:
-    """Judge the column's strings beforehand, some at each step. What is left `row_test` judges at once."""
+    """Judge the column's strings beforehand, some at each step. `row_test` judges the others at once."""
     judge = _judge(node)
     if column.codes is None or _texts_equalled(node, judge) is not None:
         return

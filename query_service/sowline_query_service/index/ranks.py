@@ -17,9 +17,9 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Ranks by row, not to be written to, and the rows whose rank means nothing, if there are such.
+    """Ranks by row, not to be written to, and the rows without a valid rank, if any.
 
-    Those are the HARD ones; rows that hold no record rank as NULL.
+    Only HARD rows have none; rows without a record rank as NULL.
     """
 
     values: Numbers
@@ -27,7 +27,7 @@ class Ranks:
 
 
 def ranks(column: Column, rows: int, *, text: bool = False) -> Ranks | None:
-    """The ranks of rows 0 to `rows - 1`. With `text` every value counts as its text: `None` if one is a number."""
+    """Return the ranks of rows 0 to `rows - 1`. With `text`, values count as their texts: None if one is a number."""
     column.reserve(rows)
     numbers = None if column.numbers is None else column.numbers[:rows]
     is_number = None if numbers is None else ~np.isnan(numbers)
@@ -47,7 +47,7 @@ def _values(
         return np.zeros(rows) if texts is None else texts
     if texts is None or not texts.any():
         return numbers if is_number.all() else np.where(is_number, numbers, -np.inf)
-    # Strings come after all numbers, and no double is left above those: number the numbers, too.
+    # Strings come after all numbers, and no double is left above infinity: number the numbers, too.
     distinct, indices = np.unique(numbers[is_number], return_inverse=True)
     values = np.where(texts > 0, texts + len(distinct), 0.0)
     values[is_number] = indices + 1.0
@@ -57,7 +57,7 @@ def _values(
 def top(
     rows: NDArray[np.intp], terms: Sequence[Numbers], descending: Sequence[bool], count: int
 ) -> NDArray[np.intp]:
-    """Of ascending rows, some among which are the first `count`, with all that equal the last in every term.
+    """Return rows that include the first `count` of ascending rows, and all that equal the last in every term.
 
     `terms` are ranks by row, and `descending` tells which of them fall. The result is in no order.
     """
@@ -87,7 +87,7 @@ class Sorting:
         return not any(term.hard is not None and term.hard[rows].any() for term in self.ranks)
 
     def first(self, rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-        """Of ascending rows that it can tell, some among which are the first `count`."""
+        """Return rows that include the first `count` of ascending rows, whose ranks must be valid."""
         return top(rows, [term.values for term in self.ranks], self.descending, count)
 
     def of(self, rows: NDArray[np.intp]) -> list[Numbers]:

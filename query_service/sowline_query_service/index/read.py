@@ -18,7 +18,7 @@ Values = list[list[Any]]
 _NULL = msgspec.Raw(b"null")
 
 _PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | str
-"""The largest integer that both parsers read alike; one of them makes a double of a larger one."""
+"""The largest integer that both parsers read the same way; one of them makes a double of a larger one."""
 
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:
@@ -42,7 +42,7 @@ def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Value
 
 
 _Reader = Callable[[Sequence[bytes]], Values]
-"""From bodies to their members by name; null if there is none."""
+"""Maps bodies to their members by name, null for a missing one."""
 
 
 def _access_paths(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
@@ -67,7 +67,10 @@ def _first_to_arrive(access_paths: Sequence[_Reader], bodies: Sequence[bytes]) -
 
 
 def _decoder(names: Sequence[str], containers: Set[str]) -> _Reader:
-    """Read the members that are no containers as scalars (arrays and huge integers won't do), the others apart."""
+    """Return a reader that takes members outside `containers` for scalars, and parses the others separately.
+
+    It fails if one of the scalars is an array or a huge integer.
+    """
     fields: list[tuple[str, Any, Any]] = []
     finishers: list[Callable[[list[Any]], list[Any]]] = []
     for number, name in enumerate(names):
@@ -104,7 +107,7 @@ def _parsed_whole(names: Sequence[str], bodies: Sequence[bytes]) -> Values:
 
 
 def _finisher(path: Path) -> Callable[[list[Any]], list[Any]]:
-    """From the members that a path begins with to its values."""
+    """Maps the members that a path begins with to its values."""
     if len(path.steps) == 1:
         return list
     name, read = str(path.steps[0]), reader(path)

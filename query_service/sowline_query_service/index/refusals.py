@@ -20,7 +20,7 @@ class _Refusal:
 
 
 class Refusals:
-    """For one topic: the memo indexes that queries wait for, and those that did not fit."""
+    """The memo indexes of one topic that queries wait for, and those that did not fit."""
 
     def __init__(self) -> None:
         self._awaited: dict[Path, frozenset[Path]] = {}

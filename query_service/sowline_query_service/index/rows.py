@@ -96,9 +96,9 @@ class Rows:
         self.keys: list[bytes | None] = []
         self.bodies: list[bytes | None] = []
         self.rare: dict[int, Rare] = {}
-        """By row, the values that not every record has."""
+        """The values that not every record has, by row."""
         self.deleted: dict[bytes, DocumentMetadata] = {}
-        """By SOW key, the metadata of deleted documents."""
+        """The metadata of deleted documents, by SOW key."""
         self.changed: set[int] | None = None
         """Rows that changed since they were indexed; None until there are indexes."""
         # The columns have room for more rows: many changes get theirs at once.
@@ -153,6 +153,8 @@ class Rows:
             row = self._free.pop()
             self.keys[row] = key
             self._digests[row] = digest
+            # The previous record of the row may have been read, this one never was
+            # (test_a_row_that_is_used_again_knows_nothing_of_the_last_record).
             self._read_at[row] = 0.0
             return row
         row = len(self.keys)
@@ -163,7 +165,7 @@ class Rows:
         return row
 
     def _reserve(self, count: int) -> None:
-        """Give the columns room for so many rows."""
+        """Give the columns room for this many rows."""
         missing = count - len(self._digests)
         if missing > 0:
             missing += count // SPARE_SHARE
@@ -177,6 +179,7 @@ class Rows:
         `plain` are changes of a partition, a `PlainChanges` of the native core. `before` is the state of the load,
         which its `load` describes; return the state after it.
         """
+        # Before any view: an array that a NumPy view shows can't grow (test_rows_find_no_room_missing).
         self._reserve(self.end + len(plain))
         rows = np.frombuffer(plain.rows(self.numbers), np.int64)
         eras, offsets, times = (
@@ -199,7 +202,7 @@ class Rows:
         return after
 
     def remove(self, key: bytes, known: DocumentMetadata | None = None) -> None:
-        """Remove the record, if it exists; of a document keep the metadata `known`."""
+        """Remove the record, if it exists; keep the metadata `known` of a document."""
         if known is not None:
             self.deleted[key] = known
         elif self.deleted:
@@ -211,6 +214,7 @@ class Rows:
     def _free_row(self, row: int) -> None:
         self.keys[row] = self.bodies[row] = None
         self.rare.pop(row, None)
+        # The indexes must forget the record before the row has another one.
         if self.changed is not None:
             self.changed.add(row)
         self._free.append(row)
@@ -259,6 +263,7 @@ class Rows:
     def of_partition(self, partition: int, start: int, stop: int) -> RowNumbers:
         """The rows from `start` on, up to, not including, `stop`, that hold records of a partition."""
         mine = np.frombuffer(self._partitions, np.uint16)[start : min(stop, self.end)] == partition
+        # A free row still names the partition of its last record.
         rows = start + np.flatnonzero(mine)
         return np.array([row for row in rows.tolist() if self.keys[row] is not None], np.int64)
 
@@ -288,6 +293,7 @@ class Rows:
 
     def read(self, rows: RowNumbers, digests: NDArray[np.uint64], seconds: float) -> None:
         """Note when a query read records, in seconds since 1970, if they are still in their rows."""
+        # A row may have another record since the query (test_reading_is_noted_where_the_record_still_is).
         still = np.frombuffer(self._digests, np.uint64)[rows] == digests
         np.frombuffer(self._read_at)[rows[still]] = seconds
 
@@ -315,7 +321,7 @@ class Rows:
 
 
 class NoRows(Rows):
-    """The rows of a topic without a SOW: none is kept."""
+    """The rows of a topic without a SOW, which keeps none."""
 
     def put(self, *change: object) -> None:
         """Keep nothing."""
@@ -337,7 +343,7 @@ class Captured:
     digests: NDArray[np.uint64] | None
     """The 8-byte BLAKE2b of each SOW key; None if they are computed on demand."""
     rare: dict[int, Rare]
-    """By row, if there are any."""
+    """The rare values of records that have some, by row."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -402,5 +408,7 @@ def _gathered(column: list[Any], rows: RowNumbers) -> list[Any]:
 
 
 def _copied(column: "array[Any]", kind: Any, chosen: RowNumbers | slice) -> NDArray[Any]:
+    # A slice is a view: later changes would show in it, and the column could not grow
+    # (test_what_is_captured_stays). Rows by number are copied anyway.
     values: NDArray[Any] = np.frombuffer(column, kind)[chosen]
     return values.copy() if isinstance(chosen, slice) else values

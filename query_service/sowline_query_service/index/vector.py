@@ -103,6 +103,7 @@ def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -
         raise ValueError("expected at least one term, got none: a filter without terms matches every row")
     columns = {path: columns[path] for path in needed_paths(terms)}
     for column in columns.values():
+        # A column that no recent row had a value in may be shorter (test_rows_that_no_column_has_seen_never_match).
         column.reserve(rows)
     tests = [_row_test(term, columns, wanted=True) for term in terms]
     undecided_tests = [_undecided_test(term, columns) for term in terms]
@@ -133,7 +134,7 @@ def _hold_or_may(
     certain: Mask,
     undecided: Mask,
 ) -> None:
-    """The same where not all is decided: what a term can't decide may hold, unless another term fails."""
+    """Do the same for terms that can't decide all rows: an undecided row may match, unless another term fails."""
     sure, possible = ~nowhere(block), ~nowhere(block)
     for test, undecided_rows in zip(tests, undecided_tests, strict=True):
         found = test(block)
@@ -167,6 +168,7 @@ def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> Ro
         case Not(operand):
             return _row_test(operand, columns, wanted=not wanted)
         case And(terms) | Or(terms):
+            # De Morgan: an AND is FALSE where any term is, and an OR where all terms are.
             tests = [_row_test(term, columns, wanted=wanted) for term in terms]
             return all_of(tests) if isinstance(node, And) is wanted else any_of(tests)
         case Literal():

@@ -17,7 +17,7 @@ CHARS_PER_TEXT = 100
 _UNKNOWN = -1
 
 Table = NDArray[np.int8]
-"""By code: 1 is TRUE, 0 is FALSE, -1 is NULL. Code 0, no string, is -1."""
+"""The verdicts by code: 1 is TRUE, 0 is FALSE, -1 is NULL. Code 0 stands for no string, and has -1."""
 
 _NO_TEXT: Table = np.array([_UNKNOWN], np.int8)
 
@@ -37,10 +37,11 @@ class Verdicts:
         return self._extended(predicate, judge, None)
 
     def judge_some(self, predicate: Hashable, judge: Judge, chars_max: int) -> bool:
-        """Judge the part of the strings that `table` would have to, and one at least; whether others are left."""
+        """Judge some of the strings that `table` would judge, at least one; return whether others are left."""
         return len(self._extended(predicate, judge, chars_max)) < len(self._dictionary)
 
     def _extended(self, predicate: Hashable, judge: Judge, chars_max: int | None) -> Table:
+        # After a rebuild, the codes stand for other strings (test_rebuilt_codes_mean_something_else).
         if self._generation != self._dictionary.generation:
             self._tables.clear()
             self._generation = self._dictionary.generation
@@ -62,7 +63,7 @@ class Verdicts:
 
 
 def _end(texts: Sequence[str], start: int, chars_max: int) -> int:
-    """Behind which of the texts they are longer than that, from `start` on."""
+    """Return the index after the first text at which the texts from `start` on exceed `chars_max`."""
     chars = 0
     for number in range(start, len(texts)):
         chars += len(texts[number]) + CHARS_PER_TEXT

@@ -1,7 +1,7 @@
 """Brings subscriptions that lack recent changes to the position of their topic, all of them in one pass.
 
 If each read the changes by itself, a thousand clients that come back at once would need a thousand passes. While they
-last, more changes come, so each pass would be longer than the one before it.
+last, more changes arrive, so each pass would be longer than the one before it.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ MEMBERS_MAX = 500
 class CatchingUp:
     """The subscriptions to one topic that catch up with the changes that its replica has in memory.
 
-    A subscription leaves if its client is too slow, or if the replica no longer has its next change: then it goes on
-    by itself.
+    A subscription leaves if its client is too slow, or if the replica no longer has its next change. Then it
+    continues by itself.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class CatchingUp:
         self._task: asyncio.Task[None] | None = None
 
     async def bring(self, live: LiveSubscription) -> bool:
-        """Send a subscription what it lacks, and make it live; return False if it has to go on by itself."""
+        """Send a subscription what it lacks, and make it live; return False if it has to continue by itself."""
         loop = asyncio.get_running_loop()
         came: asyncio.Future[bool] = loop.create_future()
         self._waiting[live] = came
@@ -61,7 +61,7 @@ class CatchingUp:
             self.drop(live)
 
     def drop(self, live: LiveSubscription) -> None:
-        """Send a subscription nothing more, from now on; it stands where it was sent everything."""
+        """Send a subscription nothing more, from now on; its position is that up to which it was sent everything."""
         for came in (self._waiting.pop(live, None), self._members.remove(live)):
             if came is not None and not came.done():
                 came.set_result(False)
@@ -75,7 +75,7 @@ class CatchingUp:
                     await self._bring_to_end(number)
                 self._let_level_ones_go()
         except BaseException as error:
-            # Without this they would wait for ever. Each ends with the fault
+            # Without this they would wait forever. Each ends with the fault
             # (test_a_fault_ends_all_that_catch_up).
             for came in (*self._members.all.values(), *self._waiting.values()):
                 if not came.done():
@@ -106,7 +106,7 @@ class CatchingUp:
         """Send the members what they lack of a partition."""
         reader = _Pass(self._topic, number, self._members)
         while reader.goes_on:
-            # Only if there is more to do. With a wait behind each partition others would move on meanwhile, and with
+            # Only if there is more to do. With a wait after each partition, others would move on during it, and with
             # many partitions there would hardly be an instant at which a member lacks nothing.
             if time.monotonic() - self._turn_began > TURN_SECONDS:
                 await self._next_turn()
@@ -131,12 +131,12 @@ class Members:
         return len(self.all)
 
     def add(self, live: LiveSubscription, came: asyncio.Future[bool]) -> None:
-        """Add one; `came` is what its task waits for."""
+        """Add a member; its task waits for `came`."""
         self.all[live] = came
         self.matching.add(live, live.engine)
 
     def remove(self, live: LiveSubscription) -> asyncio.Future[bool] | None:
-        """Remove one; return what its task waits for, or None if it is not there."""
+        """Remove a member; return the future that its task waits for, or None if it is not a member."""
         self.matching.remove(live)
         return self.all.pop(live, None)
 
@@ -151,7 +151,7 @@ class _Pass:
         self._members = members
         self._changes: Iterator[Change] = iter(())
         self._end: Position | None = None
-        """The position of the replica behind the last of these changes; None if there are more."""
+        """The position of the replica after the last of these changes; None if there are more."""
         self._left: list[asyncio.Future[bool]] = []
         self._at = self._lowest()
 
@@ -168,7 +168,7 @@ class _Pass:
         return min((live.positions[self._number] for live in self._members.all), default=None)
 
     def take_left(self) -> list[asyncio.Future[bool]]:
-        """Return what those wait for that have to go on by themselves since the last call."""
+        """Return the futures of members that have to continue by themselves since the last call."""
         left, self._left = self._left, []
         return left
 
@@ -196,7 +196,7 @@ class _Pass:
             # (test_what_happens_meanwhile_comes_too).
             self._at = self._end
             return
-        assert self._at is not None, "it goes on"
+        assert self._at is not None, "the pass has a position"
         partition = self._topic.partitions[self._number]
         held, changes = partition.held, partition.recent(self._at, BATCH_MAX)
         if changes is None:
@@ -206,7 +206,7 @@ class _Pass:
             self._end = held if len(changes) < BATCH_MAX else None
 
     def _leave_behind(self) -> None:
-        """Let those go on by themselves whose next change is no longer in memory."""
+        """Let members continue by themselves whose next change is no longer in memory."""
         partition = self._topic.partitions[self._number]
         for live in sorted(self._members.all, key=lambda live: live.positions[self._number]):
             if partition.recent(live.positions[self._number], 1) is not None:
@@ -232,7 +232,7 @@ class _Pass:
         self._at = change.position
         for live, _ in found:
             live.positions[number] = change.position
-            # First: what conflation holds back would else go into an outbox that is full.
+            # First: otherwise, messages held back by conflation would go into a full outbox.
             if live.is_too_slow:
                 self._leave(live)
             elif live.conflated is not None:

@@ -71,7 +71,7 @@ class Dispatcher:
     async def bring(self, live_subscription: LiveSubscription) -> bool:
         """Make a subscription live, with others, once it was sent the changes that the replica has in memory.
 
-        Return False if it has to go on by itself: its client is too slow, or the replica has not all of them.
+        Return False if it has to continue by itself: its client is too slow, or the replica has not all of them.
         """
         topic = live_subscription.topic
         found = self._catching_up.get(topic.definition.name)

@@ -58,7 +58,7 @@ class GroupWindow(LiveWindow):
     async def _load(self, query: Query) -> None:
         await load_groups(self._groups, query, self._note_groups)
         # Compute the results now, in steps: they are cached. The first `shown_to` would compute all of them in one
-        # instant, and block every other client meanwhile.
+        # instant, and block every other client until then.
         await in_turns(self._groups.records(), query.work)
 
     def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:

@@ -37,7 +37,7 @@ class Refills(Protocol):
 
     @property
     def margin(self) -> int:
-        """The number of records to hold behind the last page, at first."""
+        """The number of records to hold after the last page, at first."""
 
     def begun(self, count: int) -> AbstractAsyncContextManager[Query]:
         """Wait for a turn, and return a query of the first `count` records, at the instant at which this returns."""
@@ -80,7 +80,7 @@ class Paged(LiveWindow):
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
         """Return the records in the viewer's window if these records were as given; None means absent."""
         end = viewer.page.skip + viewer.page.top
-        # Each of these records moves the window's end by at most one. With so many more records, the window is still
+        # Each of these records moves the window's end by at most one. With as many more records, the window is still
         # full after they are taken out (test_a_client_that_comes_back_is_sent_the_difference).
         near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
         near += [(key, of) for key, of in were.items() if of is not None]
@@ -102,7 +102,7 @@ class PageWindow(Paged):
         super().__init__(topic, selection, memory)
         self._refills = refills
         self._margin = refills.margin
-        """The number of records to hold behind the last page."""
+        """The number of records to hold after the last page."""
         self._kept: Counter[int] = Counter()
         """The numbers of records that are kept in reach, besides those of live pages."""
         self._set = SortedPrefix()
@@ -173,7 +173,7 @@ class PageWindow(Paged):
         return max(self._set.end, *self._kept, 0)
 
     def settle(self) -> int:
-        """After a batch of changes, drop records that are far behind the last page, or begin to look for more."""
+        """After a batch of changes, drop records far beyond the last page, or begin to look for more."""
         if self._is_filled and self.failed is None:
             if len(self._set) > self._wanted + 2 * self._margin:
                 self._set.cut(self._wanted + self._margin)
@@ -186,7 +186,7 @@ class PageWindow(Paged):
         return self.filling is not None and not self.filling.done()
 
     def _run_short(self) -> None:
-        """Look for more records, and for twice as many behind the last page."""
+        """Look for more records, and for twice as many after the last page."""
         # Records that leave from the front, like the oldest of a queue, use up any margin. Each query looks at all
         # that match. Because the margin doubles, all records of a queue are looked at a few times, not once a record.
         if not self._is_searching:
@@ -194,7 +194,7 @@ class PageWindow(Paged):
             self._refill()
 
     def _refill(self) -> None:
-        """Look for the first records, unless that is being done. Pages stay live meanwhile, as long as it reaches."""
+        """Look for the first records, unless that is being done. Pages stay live while the held records suffice."""
         if not self._is_searching:
             self.filling = asyncio.get_running_loop().create_task(self._fill_again())
 

@@ -16,7 +16,7 @@ from sowline_query_service.topics.topic_state import TopicState
 
 
 class LiveSubscription:
-    """One session's subscription to one topic. It has a position of its own only while it is not live."""
+    """One session's subscription to one topic. It has its own position only while it is not live."""
 
     # As in an outbox: a message to one of thousands fetches it from memory.
     __slots__ = (
@@ -58,7 +58,7 @@ class LiveSubscription:
         self.live = asyncio.Event()
         """Whether it has reached its topic's position, and gets each change when it is applied."""
         self.level_at = time.monotonic()
-        """When it was last live, if it is not live now; of the monotonic clock."""
+        """When it was last live, by the monotonic clock, if it is not live now."""
         self.conflated: Conflated | None = None
         if not self.relays:
             definition, of_each = topic.definition, engine.looks_back
@@ -120,7 +120,7 @@ class LiveSubscription:
 
     def go_live(self) -> None:
         """Follow the topic from now on."""
-        # Here, not where its task begins to wait: in between it may fall behind again, and would wait for ever
+        # Here, not where its task begins to wait: in between it may fall behind again, and would wait forever
         # (test_who_falls_behind_at_once_catches_up_again).
         self._behind.clear()
         self.live.set()

@@ -60,7 +60,7 @@ class Viewer:
         self._memory = memory
         self.holder = holder
         self.failed: SowlineError | None = None
-        """Why it ends, with its window or while the window goes on for others."""
+        """Why it ends, with its window or alone."""
         self.outbox = outbox
         self.sub_id = sub_id
         self.oof = options.oof
@@ -77,9 +77,9 @@ class Viewer:
         self.live = asyncio.Event()
         """Whether it gets each change of the window at once."""
         self._is_over = asyncio.Event()
-        """Whether it is not behind any more: live again, or failed."""
+        """Whether it is no longer behind: live again, or failed."""
         self.level_at = time.monotonic()
-        """When it was last live, if it is not live now; of the monotonic clock."""
+        """When it was last live, by the monotonic clock, if it is not live now."""
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
         self.conflated = Conflated.of(
@@ -170,7 +170,7 @@ class LiveWindow(ABC):
         self._is_filled = False
         self._viewers: dict[Viewer, None] = {}
         self._behind: dict[Viewer, None] = {}
-        """The viewers that are not live any more, or not yet, and hold a window of their own."""
+        """The viewers that are no longer live, or not yet, and hold their own windows."""
 
     def __len__(self) -> int:
         return len(self._viewers)
@@ -223,7 +223,7 @@ class LiveWindow(ABC):
         except SowlineError as error:
             self._fail(error)
             return
-        # Others may have room for it: then it ends only for those who have not.
+        # Other users may have room for it: then it ends only for users without room.
         for viewer in [*self._viewers, *self._behind] if has_grown else ():
             if (refusal := self.bytes.refusal(viewer.holder)) is not None:
                 self._end(viewer, refusal)
@@ -292,7 +292,7 @@ class LiveWindow(ABC):
     def _bookmark(self, partition: int, position: Position) -> str:
         """Return the bookmark of the whole topic, with one partition at this position."""
         # A page depends on all partitions, and a change may affect it without a message. In partition 1 a record
-        # behind the window is deleted; then a change in partition 0 draws in the record after it. With the old
+        # after the window is deleted; then a change in partition 0 draws in the record after it. With the old
         # position of partition 1, the window at the bookmark would have the deleted record, which the client never
         # received (test_a_client_that_comes_back_is_sent_the_difference).
         return self.topic.bookmark(self.topic.positions | {partition: position})
@@ -347,7 +347,7 @@ class LiveWindow(ABC):
         self.add(viewer)
 
     def _fail(self, error: SowlineError) -> None:
-        """End the window, and all its viewers at once: nobody needs its content any more."""
+        """End the window, and all its viewers at once: nobody needs its content now."""
         # A client that is paused would keep it for as long as it likes, and leave no room for others
         # (test_a_view_that_has_failed_takes_no_memory). The frames of the traceback have what was being loaded.
         self.failed = error.with_traceback(None)

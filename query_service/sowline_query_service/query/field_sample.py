@@ -102,7 +102,7 @@ def _sample(topic: TopicState, most: int) -> Iterator[Document]:
 
 
 def _leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield the paths of a document's fields with their values; of an object its fields, unless it is empty."""
+    """Yield the paths of a document's fields with their values; for an object, those of its fields, unless empty."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(inner, (*names, name))

@@ -41,7 +41,7 @@ async def take_when_fresh(
 ) -> None:
     """Take the turn of a read that has waited until the replica was fresh; raise as `wait_until_fresh` does.
 
-    If the turn comes late, the replica may be as fresh no longer.
+    If the turn comes late, the replica may no longer be as fresh.
     """
     if not await turn.take() or _has_lag_within(topics, request):
         return
@@ -109,7 +109,7 @@ async def _wait_for_chain(
         source = state.topics[view.definition.view.source].definition
         has = partial(reflects, view, read, source, wanted)
         has_reached = await state.wait_until(has, deadline - time.monotonic())
-        # What this view is at now contains the positions. A view of it must reflect that.
+        # The view's present positions contain the demanded ones. A view of it must reflect that.
         wanted, read = view.positions, view.definition
     return None if has_reached else topic
 

@@ -79,6 +79,7 @@ class GroupedQuery:
         at: int | None = None,
         make: Callable[[Selection], Query] | None = None,
     ) -> None:
+        # Order and limit are those of the groups: each group is computed from all of its records.
         plain = replace(selection, order=Order(), top_n=None, skip_n=0)
         self.result = Result()
         self._name = topic.definition.name
@@ -89,7 +90,7 @@ class GroupedQuery:
 
     @property
     def positions(self) -> dict[str, Positions]:
-        """By log, the positions of the query's instant."""
+        """The positions of the query's instant, by log."""
         return self._query.positions
 
     @property
@@ -104,7 +105,7 @@ class GroupedQuery:
         return has_begun
 
     async def wait_for_replica(self) -> None:
-        """Wait until the replica has what the query is of."""
+        """Wait until the replica has the records of the query."""
         await self._query.wait_for_replica()
 
     async def begin(self) -> None:

@@ -1,6 +1,6 @@
 """Records as they were at a past time: those that have not changed since, and the former states of the others.
 
-What is put together is of one instant. To put it together takes as long as it takes: others get turns meanwhile.
+The result is of one instant. Computing it may take long; other tasks run in between.
 """
 
 from collections.abc import Iterator
@@ -55,6 +55,7 @@ async def as_they_were(topic_slice: TopicSlice, past: Past, filter: Filter, spen
 
 def _find_earliest(former: Former, asked: frozenset[bytes] | None, found: dict[bytes, int]) -> Iterator[None]:
     """Find the index of the earliest state of each record, or of each requested record."""
+    # Backwards: of several states of a record, the one that is found last is the earliest.
     for end in range(len(former), 0, -STEP):
         start = max(0, end - STEP)
         states = zip(reversed(former.keys[start:end]), range(end - 1, start - 1, -1), strict=True)
@@ -123,7 +124,7 @@ def _only(topic_slice: TopicSlice, kept: NDArray[np.bool_], records: int) -> Top
 
 
 def _former(topic_slice: TopicSlice, captured: Captured, filter: Filter) -> TopicSlice:
-    """Return the part of records that are not as they were: every one of them is asked."""
+    """Return the part with the former states of changed records; the filter decides about each of them."""
     indices = captured.rows
     decided, checks = (indices, []) if filter == ALL else (NO_ROWS, [(indices, filter)])
     return replace(

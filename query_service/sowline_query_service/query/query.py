@@ -42,7 +42,7 @@ class Query:
         self, topics: Sequence[TopicState], selection: Selection, limits: QueryLimits, at: int | None = None
     ) -> None:
         self.positions: dict[str, Positions] = {}
-        """By log, the positions of the query's instant or of the past time."""
+        """The positions of the query's instant or of the past time, by log."""
         self.topic_slices: list[TopicSlice] = []
         self.result = Result()
         self._topics = topics
@@ -50,7 +50,7 @@ class Query:
         self._limits = limits
         self._at = at
         self._pasts: dict[str, Past] = {}
-        """By topic, the records to restore so that the topic slices are those of the past time."""
+        """The records to restore so that the topic slices are those of the past time, by topic."""
         self._pace = StepSize()
         self._worked = 0.0
         self.range_of: RangeOf | None = None
@@ -65,6 +65,8 @@ class Query:
         """Take the instant now, if all indexes are ready; return whether it was taken."""
         if not self.topic_slices and self.is_prepared:
             began = time.monotonic()
+            # Nothing is awaited in here: the positions and the records of all topics are of one instant
+            # (test_a_query_is_of_one_instant).
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
             self.result.lag_seconds = lag_seconds(self._topics)
             if self._at is not None:
@@ -73,6 +75,7 @@ class Query:
             self.topic_slices = [self._slice_of(topic) for topic in self._topics]
             self.result.topic_matches = self._compared()
             self.result.warnings = warnings_of(self._topics, self._selection)
+            # An index of a mistyped field would take time at each change (test_a_mistyped_field_leaves_no_index).
             for topic in self._topics if self.result.warnings else ():
                 topic.indexes.drop_mistyped(self._selection.filter, self._selection.order)
             self.work(time.monotonic() - began)
@@ -125,7 +128,7 @@ class Query:
             await topic.indexes.build(self._selection.filter, self._selection.order, self.work)
 
     async def wait_for_replica(self) -> None:
-        """Wait until the replica has what the query is of. That takes no turn, so do it before the query's turn."""
+        """Wait until the replica has the records of the query. This takes no turn: do it before the query's turn."""
 
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready; it is the instant at which this returns."""
@@ -247,7 +250,7 @@ class Query:
     def _ordering(
         self, topic_slice: TopicSlice, indices: RowNumbers, bodies: Sequence[bytes]
     ) -> list[list[Any]]:
-        """Return what a gateway merges the records by: SOW keys and values of the order."""
+        """Return the SOW keys and the values of the order, by which a gateway merges the records."""
         order = self._selection.order
         keys = [topic_slice.captured.keys[at].decode() for at in indices.tolist()]
         if not order.terms:

@@ -104,6 +104,7 @@ def _entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights
     if entitlement.is_whole:
         return selection
     options = selection.options
+    # Check the request alone: the filter of the entitlement may use fields that the user may not read.
     paths = (*selection.order.paths, *options.grouping, *options.conflation_key)
     check_fields(entitlement, selection.filter, paths, _computed(options))
     selection = replace(
@@ -237,6 +238,7 @@ def bookmark_range_of(request: Read, topics: list[TopicState]) -> BookmarkRange:
     if isinstance(bookmark_range.end, dict):
         _check_partitions(bookmark_range.end, topics)
         for topic in topics:
+            # Without an end in one partition, the subscription would never reach its end.
             log, named = topic.definition.log, bookmark_range.end.get(topic.definition.log, {})
             if missing := [number for number in topic.partitions if number not in named]:
                 raise invalid_bookmark(

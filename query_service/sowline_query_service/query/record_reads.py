@@ -20,10 +20,9 @@ from sowline_query_service.topics.topic_state import TopicState
 
 
 def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
-    """Return the record with this key text as a JSON object; of a document with its intrinsics in it.
+    """Return the record with this key text as a JSON object, a document with its intrinsics.
 
-    Raises `no sow`, and where a topic without documents has no such record, `no record`. One that may not be seen is
-    not there.
+    Raise `no sow`, or `no record` if a topic without documents has no such record, or the user may not see it.
     """
     definition = topic.definition
     if not definition.has_sow:

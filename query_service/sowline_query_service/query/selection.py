@@ -20,13 +20,13 @@ class Selection:
     skip_n: int = 0
     sow_keys: tuple[bytes, ...] = ()
     entitled: Mapping[str, Filter] = field(default_factory=dict)
-    """By topic, the filter of the user's entitlement, which `filter` includes. Other topics have none."""
+    """The filters of the user's entitlements by topic, which `filter` includes. Other topics have none."""
     readable: Select | None = None
     """The fields that the user may see, which `options.select` is limited to; None for all."""
     merges: bool = False
-    """Whether a gateway merges the answer: then it has what to sort by, and the states of groups."""
+    """Whether a gateway merges the answer, which then has sort values and the states of groups."""
     relays: bool = False
-    """Whether a gateway makes the client's messages: then it has each change whole."""
+    """Whether a gateway makes the client's messages: it is sent whole changes."""
     shares: bool = False
     """Whether a gateway passes the messages on to several clients: then only equal ones are sent as one."""
     sample_n: int = 0

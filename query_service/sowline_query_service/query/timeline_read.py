@@ -153,6 +153,7 @@ class TimelineReader:
         timeline = partition.timeline
         if timeline is None:
             return await self._search(wanted)
+        # Taken before anything is awaited: the answer has the writes up to this bookmark, and no later ones.
         walk = timeline.newest_first(wanted.sow_key)
         bookmark = topic.bookmark(topic.positions)
         now = int(time.time() * 1000)
@@ -215,6 +216,7 @@ class TimelineReader:
             event = event_of(message)
             if not isinstance(event, Change) or not _is_wanted(wanted, event):
                 return False
+            # `end` is rounded up to an entry of the index: changes from `before` on were found in memory already.
             if before is not None and event.position >= before.position:
                 return False
             changes.append(event)
@@ -240,6 +242,7 @@ class TimelineReader:
         changes, number, key = wanted.topic.definition.changes, wanted.partition.number, wanted.sow_key
         for message in read_at(self._kafka, changes, number, offsets, READ_SECONDS_MAX):
             event = event_of(message)
+            # If the topic was replaced since the offset was noted, another event may have it.
             if isinstance(event, Change) and event.sow_key == key and event.writes is not None:
                 found[message.offset() or 0] = event
                 size += len(event.body or b"") + len(event.previous or b"") + len(event.text or b"")
@@ -257,6 +260,7 @@ def _not_delivered(seconds: float) -> SowlineError:
 
 def _is_wanted(wanted: TimelineRequest, change: Change) -> bool:
     """Whether a change is a write in the requested range."""
+    # A repair writes an old event again: it is no write (test_an_event_that_is_written_again_is_no_write).
     return change.op != AGAIN and _is_within(wanted, change.replay_time, change.position)
 
 

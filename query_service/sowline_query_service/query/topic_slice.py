@@ -72,7 +72,7 @@ class TopicSlice:
         )
 
     def holding(self, filter: Filter, indices: RowNumbers) -> RowNumbers:
-        """Return those of the indices whose records match the filter."""
+        """Return the indices whose records match the filter."""
         bodies, loads = self.captured.bodies, orjson.loads
         if filter.needs_about:
             matches = filter.matches_about
@@ -88,6 +88,7 @@ class TopicSlice:
 
     def note_reading(self, indices: RowNumbers) -> None:
         """Note that the records were read now."""
+        # A query of the past reads former states, not the current records (test_a_query_of_the_past_is_no_reading).
         if not self.is_past:
             assert self.captured.digests is not None
             self.rows.read(self.captured.rows[indices], self.captured.digests[indices], time.time())
@@ -113,6 +114,7 @@ class TopicSlice:
 def _first(access_path: AccessPath, sorting: Sorting | None, end: int | None) -> RowNumbers:
     """Return the matching rows that contain the first ones; all of them if more rows may match."""
     rows = access_path.decided
+    # Any row that the filter still has to check may belong among the first ones.
     if end is None or access_path.checks:
         return rows
     if end == 0:

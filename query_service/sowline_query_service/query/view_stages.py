@@ -1,4 +1,4 @@
-"""What a view computes, what it reflects of the topics that it reads, and how far it is behind them."""
+"""The stages of a view, the positions that it reflects of the topics that it reads, and its lag behind them."""
 
 from typing import Any
 

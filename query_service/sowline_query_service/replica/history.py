@@ -171,6 +171,7 @@ class PartitionHistory:
         if body is None or row is None or rows.bodies[row] != body or held.known != rare.known:
             era, offset, nth, time = _UNKNOWN
         else:
+            # The key object of the row: each state would otherwise keep its own copy.
             key = rows.keys[row] or key
             era, offset, nth, time = rows.last_change(row)
             rare = held
@@ -299,6 +300,7 @@ class Histories:
         over = self.nbytes - self._bytes_max
         if over <= 0:
             return 0
+        # Some more than is over: otherwise, each following batch would have to drop states again.
         over += self._bytes_max // 1024
         for history in self._all:
             over -= _swept(history, over)

@@ -1,7 +1,7 @@
 """How far a replica is behind its log: compares sampled end offsets of the log with the position applied. Pure.
 
-The measure is end to end. It contains what the materializer has not applied yet, and what the replica has not. Open
-this module to find out what `lag` and `lag_seconds` mean, and when they are not known.
+The measure is end to end: it covers the materializer's lag and the replica's. Open this module to find out what `lag`
+and `lag_seconds` mean, and when they are not known.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ SAMPLES_MAX = 256
 
 
 class Lag(NamedTuple):
-    """How far behind the log's end a replica is. None is for not known, never for 0.
+    """The lag of a replica behind the log's end. None stands for unknown, never for 0.
 
     - `records`: the offsets between the position applied and the newest sampled end.
     - `seconds`: the time since the newest moment at which the log's end is known to be applied here.
@@ -86,7 +86,7 @@ class LogEnd:
         """Take a sample: the log ended before offset `end` at the time `at` or later.
 
         `held` is what the replica had reached at that time, and `log_id` Kafka's id of the log's topic. The end is
-        that of all records, also behind an open `transaction`.
+        that of all records, also after an open `transaction`.
         """
         self._transaction = transaction
         if self._log_id != log_id:
@@ -117,7 +117,7 @@ class LogEnd:
 
     def note_hole(self, start: int, end: int) -> None:
         """Note that the offsets from `start` up to, not including, `end` hold no record."""
-        # An aborted transaction behind a committed one continues the hole that is known.
+        # An aborted transaction after a committed one continues the known hole.
         continues = bool(self._hole) and self._hole.stop == start
         self._hole = range(self._hole.start if continues else start, end)
 

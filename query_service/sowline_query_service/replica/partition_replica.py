@@ -46,9 +46,9 @@ class Head(NamedTuple):
     time: int
     changed_time: int
     reflected: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
-    """In a view: by source partition, the position up to which its changes are reflected."""
+    """The position up to which a view reflects each of its source partitions."""
     taken: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
-    """In a view with joins: by source partition, a bookmark of what that is in the source and the joined topics."""
+    """The same for a view with joins, as a bookmark of the source and the joined topics for each source partition."""
     log_id: str = ""
     """Kafka's id of the log that the position's era applies; empty if that is not known."""
 
@@ -128,9 +128,9 @@ class PartitionReplica:
         self.next_offset = 0
         """The next offset in the changes topic; everything before it is applied."""
         self.reflected: dict[int, Position] = {}
-        """In a view: by source partition, the position up to which its changes are reflected."""
+        """The position up to which a view reflects each of its source partitions."""
         self.taken: dict[int, str] = {}
-        """In a view with joins: by source partition, a bookmark of what that is in its source and joined topics."""
+        """The same for a view with joins, as a bookmark of the source and joined topics for each source partition."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
         self.is_restored = False
@@ -160,7 +160,7 @@ class PartitionReplica:
     # loading
 
     def load(self, portions: Iterable[Portion]) -> None:
-        """Load events in the order of their offsets; of each key, keep the one with the highest rank.
+        """Load events in the order of their offsets; keep the one with the highest rank for each key.
 
         A partition with a history or a timeline takes no runs. If the native core has failed, Python loads them.
         """
@@ -199,7 +199,7 @@ class PartitionReplica:
         self._newest.saw(event)
         if self.history is not None:
             self._load_history(self.history, event)
-        # During a load events come by offset, not by position. A repair writes an old event again: noted once
+        # During a load, events arrive by offset, not by position. A repair writes an old event again: noted once
         # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
         if self.timeline is not None and is_newer(event, self.held):
             self._note_write(self.timeline, offset, event)
@@ -324,7 +324,7 @@ class PartitionReplica:
                     self.reflected[partition] = position
                     if event.taken is not None:
                         self.taken[partition] = event.taken
-        # A load may have only the last change of a batch. The progress event behind it has the same position, and
+        # A load may have only the last change of a batch. The progress event after it has the same position, and
         # reports all source partitions (test_a_load_knows_what_a_view_reflects).
         if isinstance(event, Progress) and event.position == self.position:
             self.reflected, self.taken = dict(event.reflected), dict(event.taken)
@@ -344,7 +344,7 @@ class PartitionReplica:
         self._since_indexed += 1
         due = not self._index or self._since_indexed >= INDEX_STEP
         # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
-        # an offset behind the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
+        # an offset after the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
         if due and is_first:
             self._index.append((event.position, offset))
             self._since_indexed = 0

@@ -41,7 +41,7 @@ class Timeline:
         self.floor = 0
         """The log time, in ms since 1970, before which writes are not kept."""
         self._last: dict[bytes, int] = {}
-        """By SOW key, the number of the newest write to the document."""
+        """The number of the newest write to each document, by SOW key."""
         self._base = 0
         """The number of the first entry of the columns; numbers stay when entries move up."""
         self._dropped = 0
@@ -78,6 +78,7 @@ class Timeline:
             return
         number, key = self._base + len(self._keys), change.sow_key
         before = self._last.get(key)
+        # All writes to a document share one key object.
         if before is not None:
             key = self._keys[before - self._base]
         self._keys.append(key)
@@ -97,7 +98,7 @@ class Timeline:
         self._move_up()
 
     def drop_oldest(self, most: int) -> int:
-        """Drop at least `most` of the oldest writes early, if there are so many; return how many were dropped."""
+        """Drop at least `most` of the oldest writes early, if it has that many; return how many were dropped."""
         # Writes of one time are dropped together: `floor` is a time, before which writes may be missing.
         before = self.writes
         while before - self.writes < most and (oldest := self.oldest) is not None:
@@ -131,6 +132,7 @@ class Timeline:
     def _back_from(self, number: int | None) -> Iterator[Noted]:
         while number is not None:
             at = number - self._base
+            # Between two steps of the iteration, writes may have been dropped (test_who_walks_is_not_disturbed).
             if at < self._dropped or self._times[at] < self.floor:
                 return
             back = self._backs[at]

@@ -69,7 +69,7 @@ class ServiceCommands(SessionCommands):
         await self._context.dispatcher.turns.wait()
 
     def check_fields(self, fields: RequestFields) -> None:
-        """Raise `bad request` if the client is no gateway, and has sent fields that only gateways send."""
+        """Raise `bad request` if the client has sent fields that only gateways send, and is not one."""
         if self._runner.is_of_gateway:
             return
         require_of_client(fields)
@@ -89,7 +89,7 @@ class ServiceCommands(SessionCommands):
         return super().begin(request)
 
     async def _when_fresh(self, request: QueryRequest) -> None:
-        """Start a read once the state is as fresh as it demands; later commands of this client wait meanwhile."""
+        """Start a read once the state is as fresh as it demands; later commands of this client wait until then."""
         topics = topics_of(self._context.state, request.topic, self._runner.rights.read)
         await wait_until_fresh(self._context.state, topics, request)
         if (waiting := super().begin(request)) is not None:

@@ -1,4 +1,4 @@
-"""The HTTP API of a query service: what `sowline.serving.topics_api` leaves to it."""
+"""The HTTP API of a query service: the parts that `sowline.serving.topics_api` leaves to it."""
 
 import time
 from collections.abc import Sequence
@@ -159,7 +159,7 @@ def _transaction_fields(found: OpenTransaction | None) -> dict[str, Any]:
 
 
 def _lag_fields(topic: TopicState) -> dict[str, Any]:
-    """Return how far the topic is behind its log, and each of its partitions, as JSON has it."""
+    """Return how far the topic is behind its log, and each of its partitions, as JSON."""
     lags, positions, transactions = topic.lags(), topic.positions, topic.transactions()
     of_all = Lag.of(lags.values())
     return {

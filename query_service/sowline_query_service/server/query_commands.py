@@ -54,7 +54,7 @@ class QueryCommands:
         self._outbox = runner.outbox
         self._running = running
         self._fetches: dict[str, asyncio.Future[tuple[int, int]]] = {}
-        """By query id, the ranges of records that queries wait for."""
+        """The ranges of records that queries wait for, by query id."""
 
     def sow(self, request: Sow, checked: ReadRequest) -> None:
         """Start a query; without a bookmark it is of the current records."""
@@ -76,7 +76,7 @@ class QueryCommands:
     async def _take(
         self, slot: QuerySlot, request: Read, checked: ReadRequest, query: Query | GroupedQuery
     ) -> None:
-        """Wait until the replica has what a query is of, and then for its turn."""
+        """Wait until the replica has the records of a query, and then for its turn."""
         await wait_for_past(self._context, request, self._runner.rights)
         await query.wait_for_replica()
         await take_when_fresh(slot, self._context.state, checked.topics, request)
@@ -123,7 +123,7 @@ class QueryCommands:
     async def _run_difference(
         self, request: Sow, replaced: Sow, checked: ReadRequest, slot: QuerySlot
     ) -> None:
-        """Answer with what differs from the records that the client of a gateway holds: first those that leave."""
+        """Answer with the difference from the records that a gateway's client holds: first those that leave."""
         topics, selection = checked
         held = await held_records(self._context.state, replaced, self._runner.rights)
         query = ReplacementQuery(self._context, held, topics, selection)

@@ -73,7 +73,7 @@ class SnapshotDirectory:
         """Replace the snapshot of a partition: write its data, then the manifest that `describe` returns.
 
         `describe` gets where the blocks are in the file `data`, and where the last one is, the index. If `blocks` or
-        the disk fails, the previous snapshot stays. What an earlier failure has left is removed first.
+        the disk fails, the previous snapshot stays. Files left by an earlier failure are removed first.
         """
         path = self._file(topic, data)
         path.parent.mkdir(parents=True, exist_ok=True)

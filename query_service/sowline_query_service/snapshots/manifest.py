@@ -64,7 +64,7 @@ class Manifest:
 
 
 class Expected(NamedTuple):
-    """What a snapshot must fit: the changes topic as it is now."""
+    """The present changes topic, which a snapshot must fit."""
 
     topic_id: str
     definition: str

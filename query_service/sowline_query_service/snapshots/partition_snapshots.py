@@ -20,7 +20,7 @@ LAG_SHARE: Final = 10
 """A snapshot is taken in each tenth of the topic's compaction lag at least: after half of it, it is too old."""
 
 ROWS_MAX: Final = 16 * BLOCK_RECORDS_MAX
-"""Rows that the event loop looks through at once for those of a partition."""
+"""Rows that the event loop searches at once for those of a partition."""
 
 
 class Begun(NamedTuple):
@@ -63,7 +63,7 @@ class SnapshotTimes:
 
 def whole_at(topic: TopicState, number: int) -> float | None:
     """Return the newest time at which the replica is known to have had every change, in seconds since 1970."""
-    # A replica that is behind lacks changes, which compaction may remove soon. So its snapshot is older than now.
+    # A replica with a lag misses changes, which compaction may remove soon. So its snapshot is older than now.
     seconds = topic.lags()[number].seconds
     return None if seconds is None else time.time() - seconds
 

@@ -52,6 +52,7 @@ class SnapshotReader:
             manifest = self._directory.manifest(topic.name, number)
             if manifest is None:
                 return None
+            # Before the blocks are read: records of a snapshot that does not fit must never reach the rows.
             if (found := discard_reason(manifest, expected)) is not None:
                 in_loop(self._state.discard_snapshot, partition, *found)
                 return None

@@ -1,8 +1,8 @@
-"""Takes snapshots of the partitions while the service answers, in a thread of its own.
+"""Takes snapshots of the partitions while the service answers, in a separate thread.
 
-The event loop captures a part of the rows at a time, so no client waits long. Changes go on in between: a record may
-be newer in the snapshot than the position that the snapshot begins with. A reader applies these changes again, in
-order, before anybody sees a record, and so comes to the same state (test_a_snapshot_that_is_taken_during_changes).
+The event loop captures a part of the rows at a time, so no client waits long. Changes continue in between: a record
+may be newer in the snapshot than the position that the snapshot begins with. A reader applies these changes again, in
+order, before anybody sees a record, and so reaches the same state (test_a_snapshot_that_is_taken_during_changes).
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class SnapshotWriter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and wait for the thread; a snapshot that is being written is given up."""
+        """Stop, and wait for the thread; an unfinished snapshot is abandoned."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(10)

@@ -114,7 +114,7 @@ class ChangesAfter:
             yield recent
         if recent is None or len(recent) < BATCH_MAX:
             # Progress events move a partition on without a change. Without this line a subscription that has every
-            # change would still count as behind, and would never go live (test_what_happens_meanwhile_comes_too).
+            # change would still have a lag, and would never go live (test_what_happens_meanwhile_comes_too).
             self.positions[number] = max(now, self.positions[number])
         await asyncio.sleep(0)
 
@@ -140,7 +140,7 @@ class ChangesAfter:
             if error.args[0].code() not in REMOVED:
                 raise
         # Compaction has removed the last event that the replica applied, so others may be missing, too. A gap is
-        # reported, never passed over (test_changes_that_are_gone_behind_what_is_kept).
+        # reported, never skipped (test_changes_that_are_gone_behind_what_is_kept).
         if last < wanted:
             raise BookmarkExpired(self.topic, number, last)
 
@@ -162,8 +162,8 @@ class ChangesAfter:
                     if isinstance(event, Change):
                         yield event
         except ChangesMissing as gap:
-            # Compaction keeps the newest event of each key. After a bookmark, `[K@5, K@6]` becomes `[K@6]`: K@5 can't
-            # be delivered any more, and K@6 alone would be a gap for the client (test_a_gap_is_an_expired_bookmark).
+            # Compaction keeps the newest event of each key. After a bookmark, `[K@5, K@6]` becomes `[K@6]`: K@5 is
+            # lost, and K@6 alone would be a gap for the client (test_a_gap_is_an_expired_bookmark).
             raise BookmarkExpired(self.topic, number, held) from gap
 
 

@@ -41,7 +41,7 @@ class End(Protocol):
 
 
 Ends = dict[str, End]
-"""By log, the end in its topic."""
+"""The end in each topic, by log."""
 
 
 class EndAt:
@@ -85,7 +85,7 @@ class EndTime:
     def is_reached(self, number: int) -> bool:
         """Whether the replica has everything of a partition that is before the end."""
         # None until the time has passed: the log may still get records with an earlier time
-        # (test_an_end_to_come_is_waited_for).
+        # (test_an_end_to_come_is_waited_for). A partition without a position had no record until then.
         wanted = self._wanted
         return wanted is not None and (
             number not in wanted or self._topic.partitions[number].held >= wanted[number]

@@ -33,7 +33,7 @@ from sowline_query_service.topics.topic_state import Past, TopicState
 
 
 def query_at(context: ServiceContext, request: Read, asked: ReadRequest) -> Query | GroupedQuery:
-    """Return the query for a request: of the current records, of a time or of a bookmark.
+    """Return the query for a request for current records, or for those at a time or a bookmark.
 
     A gateway that `relays` may also ask for the start of a window: the bookmark may be a list, or `epoch`.
 
@@ -126,7 +126,7 @@ def past_of_changes(topic: TopicState, positions: Positions, changes: Sequence[t
         for at, (_, change) in enumerate(kept)
         if change.previous is not None and change.known_before is not None
     }
-    # All changes are passed on: of several changes of one record, `as_they_were` takes the first. A change does not
+    # All changes are passed on: `as_they_were` takes the first one of each record. A change does not
     # contain when its previous body was written, so offset and time are unknown, and answers leave them out
     # (test_what_is_not_known_is_left_out).
     former = Former(

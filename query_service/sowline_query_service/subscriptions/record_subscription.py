@@ -67,7 +67,7 @@ class RecordSubscription(LedSubscription):
         self._bookmark_range = bookmark_range
         self._ends: Ends | None = None
         self._asked_at = ""
-        """The bookmark that the client came with, if it gets a new group instead of the changes since."""
+        """The client's bookmark, if it gets a new group instead of the changes since."""
         past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
         engine = subscription_of(request, selection)
         self._live = SubscribedTopics(outbox, request.id_of_subscription, topics, engine, selection)
@@ -94,7 +94,7 @@ class RecordSubscription(LedSubscription):
         """Be live from the instant at which the command arrives, if nothing has to be sent or waited for before.
 
         Otherwise changes that come until its task runs are read again, for each subscription by itself: while
-        thousands begin and changes come all the time, they would hardly get there.
+        thousands begin and changes arrive all the time, they would hardly get live.
         """
         terms = self.machine.terms
         has_to_wait = terms.replays or terms.is_paced or terms.is_paused or self._outbox.full
@@ -173,7 +173,7 @@ class RecordSubscription(LedSubscription):
     # the start
 
     async def _open(self, begin: BeginAt) -> None:
-        """Find a start, and send what comes before changes."""
+        """Find a start, and send the messages before changes."""
         await self._begin(begin)
         if not self.has_begun:
             self._ends = self._start.ends(replays=self.machine.terms.replays)
@@ -208,13 +208,13 @@ class RecordSubscription(LedSubscription):
 
     @property
     def _begun(self) -> dict[str, object]:
-        """What the acknowledgement of the beginning says."""
+        """The fields of the acknowledgement of the beginning."""
         end, query = known_end(self._ends), self._start.query
         begun: dict[str, object] = {"up_to": "" if end is None else format_bookmark(end)}
         if self._selection.merges and query is not None:
             begun["topic_matches"] = query.result.topic_matches
         if self._asked_at:
-            # A client that is lost before its new group has come must not go on behind what it lacks.
+            # A client that is lost before its new group arrives must not continue after the records that it lacks.
             begun["bookmark"] = self._asked_at
         return begun
 
@@ -274,7 +274,7 @@ class RecordSubscription(LedSubscription):
                 await CatchUp(self._context.kafka, live).run(self._context.dispatcher)
             self.tell(CaughtUp(live.log))
             # A client that is too slow leaves live delivery. Its positions are then those of the last message that it
-            # was sent, so the next round continues exactly behind that message
+            # was sent, so the next round continues exactly after that message
             # (test_who_is_too_slow_falls_behind_where_it_was_left).
             await live.wait_behind()
             self.tell(FellBehind(live.log))

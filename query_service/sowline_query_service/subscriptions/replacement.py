@@ -160,7 +160,7 @@ class ReplacementQuery(Query):
         for key, first in changed.first.items():
             last = changed.last[key]
             # The body before the first change decides whether the client held the record; the body after the last
-            # one, whether it leaves. What it was in between does not matter
+            # one, whether it leaves. The bodies in between do not matter
             # (test_what_has_changed_meanwhile_is_sent).
             if not ChangeView(first, topic.metadata).matched_before(before):
                 continue

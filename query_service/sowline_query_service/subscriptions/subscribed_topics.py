@@ -60,17 +60,17 @@ class SubscribedTopics:
 
     @property
     def sent(self) -> PositionsByLog:
-        """By log, the positions up to which the client was sent everything."""
+        """The positions up to which the client was sent everything, by log."""
         return {live.log: live.sent for live in self._live}
 
     @property
     def applied(self) -> PositionsByLog:
-        """By log, the positions of the replicas."""
+        """The positions of the replicas, by log."""
         return {live.log: live.topic.positions for live in self._live}
 
     @property
     def positions(self) -> PositionsByLog:
-        """By log, the positions of the subscription."""
+        """The positions of the subscription, by log."""
         return {live.log: dict(live.positions) for live in self._live}
 
     @property
@@ -147,15 +147,15 @@ class RecordStart:
         self._bookmark_range = bookmark_range
         self._live = live
         self._past = past
-        """The time whose records are sent first; None for those of now, and if there is no snapshot."""
+        """The time whose records are sent first; None for the current ones, and without a snapshot."""
         self.query: Query | None = None
-        """The query of what is sent, until that was sent."""
+        """The query of the records to send, until they were sent."""
         self.held: HeldRecords | None = None
-        """What the client of the replaced subscription holds, if that is known."""
+        """The records that the client of the replaced subscription holds, if they are known."""
 
     @property
     def begins_now(self) -> bool:
-        """Whether it begins with the current records; with `current`, also for a time where there is no history."""
+        """Whether it begins with the current records; with `current`, also for a time that has no history."""
         bookmark_range = self._bookmark_range
         is_of_time = self._request.has_snapshot and bookmark_range.moment is not None
         return bookmark_range.begins_now or (is_of_time and self._past is None)
@@ -213,6 +213,8 @@ class RecordStart:
         await query.wait_for_replica()
         await take_when_fresh(self._slot, self._context.state, self._topics, self._request)
         await query.begin()
+        # Nothing is awaited since the instant of the query: a change in between would be neither in the group nor
+        # after it.
         self._live.move_to(query.positions)
         self.query = query
 

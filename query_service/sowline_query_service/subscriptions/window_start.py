@@ -36,7 +36,7 @@ class WindowStart:
 
     @property
     def begins_now(self) -> bool:
-        """Whether it begins with the current records; with `current`, also for a time where there is no history."""
+        """Whether it begins with the current records; with `current`, also for a time that has no history."""
         bookmark_range = self._bookmark_range
         return bookmark_range.begins_now or (bookmark_range.moment is not None and self._past is None)
 
@@ -80,7 +80,7 @@ class WindowStart:
                 if changes and not window.can_go_back:
                     number, change = changes[0]
                     raise BookmarkExpired(self._topic, number, change.after)
-                # Each record that changed may have been behind the page then, and another in its stead.
+                # Each record that changed may have been after the page then, and another one in its place.
                 if window.reaches(viewer.page.end + len(changes)):
                     window.fall_behind(viewer, positions, changes)
                     return

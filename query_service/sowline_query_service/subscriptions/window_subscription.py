@@ -124,7 +124,7 @@ class WindowSubscription(LedSubscription):
     def stand_still(self) -> Held:
         """End live delivery; return what is known of the window that the client holds."""
         self._halt()
-        # What a client holds is forgotten when it fails.
+        # A viewer that fails forgets the window of its client.
         return self.machine.held if self.viewer.failed is None else Held.UNKNOWN
 
     def _halt(self) -> None:
@@ -229,7 +229,7 @@ class WindowSubscription(LedSubscription):
             await self._gate.wait()
             if window.reaches(self.viewer.page.end):
                 break
-            # The gate may be shut meanwhile.
+            # The gate may be shut by now.
             async with window.reaching(self.viewer.page.end):
                 pass
         window.check(self.viewer)
@@ -316,7 +316,7 @@ class WindowSubscription(LedSubscription):
             self._instead(error)
             return False
         due = self._begin_at(self.viewer.positions)
-        # The group of the past goes out as fast as the client reads. Changes that come meanwhile need no care: the
+        # The group of the past goes out as fast as the client reads. Changes that arrive until then need no care: the
         # difference below is computed afterwards, from the window at the bookmark to the window of that instant.
         if query is not None and isinstance(due, SendOpening):
             await send_group(self._outbox, self.request, query)

@@ -87,7 +87,7 @@ class FollowedPartitions:
         """The end offset of each partition of a transient topic that no worker owned at the start."""
 
     def begin(self) -> None:
-        """Begin to load all partitions, with their snapshots where they have some."""
+        """Begin to load all partitions, from their snapshots if they have some."""
         for topic in self._topics:
             wait_for_answer(partial(self._look_up, topic), self._stop)
         for topic in self._topics:

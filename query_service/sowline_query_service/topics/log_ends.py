@@ -1,4 +1,4 @@
-"""Samples where the logs end, in a thread of its own, so that a query service knows how far it is behind.
+"""Samples where the logs end, in a separate thread, so that a query service knows its lag.
 
 `sowline_query_service.replica.log_end` makes the lag of the samples.
 """
@@ -32,7 +32,7 @@ READ_SECONDS_MAX = 1.0
 POLL_SECONDS = 0.01
 
 HOLE_OFFSETS_MAX = 1000
-"""The log's last offsets are read, to find out whether they hold records, only if they are so few."""
+"""The log's last offsets are read, to find out whether they hold records, only if they are few."""
 
 LogPartition = tuple[str, int]
 
@@ -75,7 +75,7 @@ class LogTurns:
 
 
 class LogEnds:
-    """Samples the ends of the logs twice a second: of all, or of many in turn, and at once of those asked for.
+    """Samples the ends of the logs twice a second: all of them, or many in turn, and requested ones at once.
 
     `reached` returns what the replicas have applied, and `unapplied` the offsets between that and the sampled ends,
     both of some logs. `take` is called with each sample, and `take_hole` with each range of offsets without records,
@@ -107,7 +107,7 @@ class LogEnds:
         self._refused = ""
         self._before: dict[LogPartition, range] = {}
         self._with_records: dict[LogPartition, int] = {}
-        """By partition: the first offset that is not applied, where it is known that records follow."""
+        """The first offset that is not applied, by partition, if records are known to follow."""
         self._committed: dict[LogPartition, int] = {}
         """The ends of what is committed, in the last sample of each log."""
         self._newest: dict[LogPartition, int] = {}
@@ -164,8 +164,8 @@ class LogEnds:
             log.warning("the lag behind the log is not known", why=str(error))
 
     def _sample(self, cluster: Cluster, logs: Sequence[str]) -> None:
-        # The positions and the time come before the request: the ends in its answer are at least as new. The other
-        # order could call a record applied that was appended after the positions were read.
+        # The positions and the time are read before the request: the ends in its answer are at least as new. In the
+        # other order, a record that was appended after the positions were read could count as applied.
         reached, at = self._reached(logs), time.monotonic()
         partitions = ((log_name, number) for log_name in logs for number in self._partitions[log_name])
         answer = cluster.ask(partitions, uncommitted=True)
@@ -207,7 +207,7 @@ class LogEnds:
         self._before = {**before, **unapplied}
         for partition, offsets in unapplied.items():
             has_stopped = partition in before and before[partition].start == offsets.start
-            # Nothing behind an open transaction can be read, whatever is there.
+            # Nothing after an open transaction can be read.
             offsets = range(offsets.start, min(offsets.stop, self._committed.get(partition, offsets.stop)))
             is_known = self._with_records.get(partition) == offsets.start
             if not has_stopped or is_known or not 0 < len(offsets) <= HOLE_OFFSETS_MAX:
@@ -224,5 +224,5 @@ class LogEnds:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop has ended: nothing is served any more
+        except RuntimeError:  # the loop has ended, and the service with it
             self._stop.set()

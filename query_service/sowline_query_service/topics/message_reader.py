@@ -12,7 +12,7 @@ from sowline.native import raise_unless_panic, share
 from sowline_query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun, Portion
 
 Portions = dict[ChangesPartition, list[Portion]]
-"""What was read of each partition, in the order of its offsets."""
+"""The events of each partition, in the order of its offsets."""
 
 
 def is_plain(definition: TopicDefinition) -> bool:
@@ -73,6 +73,7 @@ class MessageReader:
         try:
             changes = self._native.PlainChanges(messages, start)
         except BaseException as error:
+            # Python, which is the specification, reads this message and all that follow.
             topic, number = messages.partition(start)
             raise_unless_panic(error, f"{topic} [{number}]")
             self._native = None

@@ -1,4 +1,4 @@
-"""What a view reflects: up to which positions all of its partitions have the changes of a topic that it reads.
+"""The positions up to which all partitions of a view reflect the changes of a topic that it reads.
 
 A view without joins has these positions of its source. In a view with joins, the owner of each source partition names
 what it has taken of its own partition, and of all partitions of each joined topic.

@@ -71,7 +71,7 @@ class ServedTopics:
         self._moved = asyncio.Event()
         self._sampled = asyncio.Event()
         self.unread_changes: Mapping[ChangesPartition, int] = {}
-        """By partition, the events in Kafka that are not applied here yet; the follower keeps it up to date."""
+        """The events in Kafka that are not applied here yet, by partition; the follower keeps it up to date."""
         self.sample_soon: Callable[[Iterable[str]], None] = lambda logs: None
         """Requests a sample of the ends of some logs before it is due."""
         self.delays = Latencies()
@@ -138,7 +138,7 @@ class ServedTopics:
                 wait.cancel()
 
     def take_hole(self, partition: LogPartition, offsets: range) -> None:
-        """Note offsets of a log that hold no record: they are no lag."""
+        """Note offsets of a log that hold no record, and don't count as lag."""
         log_name, number = partition
         self._by_log[log_name].log_ends[number].note_hole(offsets.start, offsets.stop)
 

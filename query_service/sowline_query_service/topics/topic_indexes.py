@@ -72,7 +72,7 @@ class Indexes:
         self._unweighed = 0
         """Rows indexed since the memory of the indexes was last compared with its limit."""
         self._uses: Counter[str] = Counter()
-        """By the fields of an index, the number of queries that searched or sorted with it."""
+        """The number of queries that searched or sorted with an index, by its fields."""
         self._prepared: set[Filter] = set()
         """The filters of queries that are about to start, with strings already compared."""
         self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
@@ -100,7 +100,7 @@ class Indexes:
         missing = self._missing(wanted)
         if missing and self._rows.end > CHUNK:
             return False
-        if missing and not self._lock.locked():
+        if missing and not self._lock.locked():  # one that is being made must not be made twice
             self._make_at_once(wanted)
         if self._missing(wanted) or len(self._rows.changed or ()) > AT_ONCE:
             return False
@@ -159,12 +159,12 @@ class Indexes:
     def _being_made(
         self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]
     ) -> Iterator[Iterator[None]]:
-        """Lend the steps that fill new indexes; behind them the indexes are there."""
+        """Lend the steps that fill new indexes; after them, the indexes exist."""
         self._making = [*columns, *hashes]
         self._refusals.wait(wanted)
         self._use(wanted)
         if self._rows.changed is None:
-            self._rows.changed = set()
+            self._rows.changed = set()  # from here on: a row may change after its step
         try:
             yield self._fill_all(columns, hashes)
             self._done(columns, hashes)
@@ -172,7 +172,7 @@ class Indexes:
             self._making = []
 
     def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
-        """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
+        """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date."""
         for column in columns:
             column.reserve(self._rows.end)
         step = CHUNK if self._native is None or hashes else NATIVE_CHUNK

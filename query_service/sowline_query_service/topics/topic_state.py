@@ -145,6 +145,8 @@ class TopicState:
         name = self.definition.name
         assert self.definition.declared.history is not None, f"{name} has no history"
         histories = {n: one.history for n, one in self.partitions.items() if one.history is not None}
+        # The topic has a past only as far back as all of its partitions
+        # (test_the_past_goes_back_as_far_as_all_partitions_do).
         floor = max((history.floor for history in histories.values()), default=0)
         if at < floor:
             raise SowlineError(
@@ -175,7 +177,7 @@ class TopicState:
             )
 
     def held_of(self, positions: Positions) -> Positions:
-        """Return those of the positions whose partitions this service holds: a bookmark names those of all shards."""
+        """Return the positions whose partitions this service holds: a bookmark names the partitions of all shards."""
         return {number: position for number, position in positions.items() if number in self.partitions}
 
     def bookmark(self, positions: Positions) -> str:
@@ -198,5 +200,5 @@ def require_loaded(topics: Iterable[TopicState]) -> None:
 
 
 def lag_seconds(topics: Sequence[TopicState]) -> float | None:
-    """Return how far topics are behind their logs, the one furthest behind; None if that is not known of one."""
+    """Return the lag of the topic that is furthest behind its log; None if the lag of one is unknown."""
     return Lag.of([lag for topic in topics for lag in topic.lags().values()]).seconds

@@ -1,1 +1,1 @@
-"""What a query service knows of the commands that are written through it, or through a gateway."""
+"""The commands that are written through a query service or a gateway, and the reports about them."""

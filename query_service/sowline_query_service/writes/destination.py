@@ -44,7 +44,7 @@ class ReplicaDestination:
         return self._state.topics[topic].partitions[partition].held.era
 
     async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
-        """Return the bodies of the records that a check names, those that there are."""
+        """Return the bodies of the records that a check names, as far as they exist."""
         rows, rule = self._state.topics[topic].rows, self.topics[topic].key_rule
         named = check.key_text
         keys = map(str.encode, check.sow_keys) if named is None else [rule.sow_key(named)]

@@ -25,7 +25,7 @@ class _Command:
     number: int
     own: OwnReport | None = None
     deleted: dict[int, int] = field(default_factory=dict)
-    """By partition that it was forwarded to, the number of deleted records so far."""
+    """The number of deleted records so far, by the partition that it was forwarded to."""
     done: dict[int, ForwardReport] = field(default_factory=dict)
 
 
@@ -34,13 +34,15 @@ class _Log:
 
     def __init__(self) -> None:
         self._begun: OrderedDict[int, int] = OrderedDict()
-        """By token, oldest first, the least number that the command of a waiting client can have."""
+        """The least number that the command of a waiting client can have, by token, oldest first."""
         self._tokens = 0
         self._numbers = 0
         self._commands: OrderedDict[Origin, _Command] = OrderedDict()
         self._reached: dict[tuple[int, int], tuple[int, Position]] = {}
-        """By partition and partition of origin: the highest offset of a forwarded command that is processed, and the
-        position in the partition at which it was."""
+        """The highest offset of a processed forwarded command, and the position of the partition that processed it.
+
+        They are found by partition and partition of origin.
+        """
 
     def begin(self) -> int:
         """Let a client wait for a command whose outcome is not reported yet."""
@@ -77,20 +79,19 @@ class _Log:
             command.own = OwnReport(change.outcome or APPLIED, change.position)
 
     def note_progress(self, partition: int, progress: Progress) -> None:
-        """Note the outcomes in a progress event: of the partition's own commands without a change, and of forwarded
-        ones.
-        """
+        """Note the outcomes of commands without a change in a progress event, and of forwarded commands."""
         for offset, outcome in progress.outcomes.items():
             command = self._command(Origin(partition, int(offset)))
             if command.own is None:
                 command.own = OwnReport(outcome, Position(progress.position.era, int(offset)))
         for origin, reached in progress.origins.items():
+            # The first progress event that reports an offset: later ones repeat it at positions that are too late.
             known = self._reached.get((partition, origin))
             if known is None or reached > known[0]:
                 self._reached[partition, origin] = reached, progress.position
 
     def reports(self, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
-        """Return what these partitions have reported about a command."""
+        """Return the reports of these partitions about a command."""
         found = OutcomeReports(origin)
         command = self._commands.get(origin)
         if command is not None and origin.partition in partitions:
@@ -101,7 +102,7 @@ class _Log:
         return found
 
     def _forwarded(self, partition: int, origin: Origin, command: _Command | None) -> ForwardReport | None:
-        """Return what a partition reports of a command that was forwarded to it; None if it has not processed it."""
+        """Return the report of a partition on a command that was forwarded to it; None if it has not processed it."""
         if command is not None and partition in command.done:
             return command.done[partition]
         reached, position = self._reached.get((partition, origin.partition), (-1, None))
@@ -143,8 +144,8 @@ class Outcomes:
                 kept.note_progress(partition, event)
 
     def reports(self, log: str, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
-        """Return what these partitions have reported about a command since `begin`; raise `behind` after `end`."""
+        """Return the reports of these partitions about a command since `begin`; raise `behind` after `end`."""
         kept = self._logs.get(log)
         if kept is None:
-            raise SowlineError("behind", "the outcome is not known: nobody watches for it any more")
+            raise SowlineError("behind", "the outcome is not known: no client waits for it now")
         return kept.reports(origin, partitions)

@@ -65,7 +65,7 @@ def _placed(build: Callable[..., Any], at: Lexeme, *arguments: Any) -> Any:
 
 
 def _pairs(parts: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return pairs from a flat list of keys and values; raise if a key comes twice."""
+    """Return pairs from a flat list of keys and values; raise if a key occurs twice."""
     keys: list[Lexeme] = list(parts[::2])
     entries = {key.value: part for key, part in zip(keys, parts[1::2], strict=True)}
     if len(entries) < len(keys):

@@ -128,9 +128,8 @@ class Folded(NamedTuple):
 def fold(document: Document, write: DocumentDelta) -> Folded:
     """Apply a write to a document. The delta sees the intrinsics before the write, and no template.
 
-    Raise SowlineError if `sanitized` refuses the
-    delta: the document is then unchanged. Every other write counts in the version, the signature and the time of the
-    last update, even if it changes nothing.
+    Raise SowlineError if `sanitized` refuses the delta: the document is then unchanged. Every other write counts in
+    the version, the signature and the time of the last update, even if it changes nothing.
     """
     delta = sanitized(write.delta)
     about = document.intrinsics() if delta.needs_about else UNKNOWN
@@ -156,6 +155,7 @@ def change_id_of_writer(text: str) -> bytes:
     try:
         return UUID(text).bytes
     except ValueError:
+        # Any text is an id: for half of a surrogate pair, an encoding error would stop the partition.
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=CHANGE_ID_BYTES).digest()
 
 
@@ -173,6 +173,8 @@ def _outcome_of_unchanged(delta: Delta, content: Json | Undefined, about: Intrin
 
 
 def _signed(signature: str, change_id: bytes) -> str:
+    # A chain over all changes: documents with equal signatures have had the same writes in the same order
+    # (test_a_log_read_again_gives_the_same_signatures).
     assert len(change_id) == CHANGE_ID_BYTES
     return md5(bytes.fromhex(signature) + change_id, usedforsecurity=False).hexdigest()
 

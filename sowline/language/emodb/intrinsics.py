@@ -32,8 +32,7 @@ FIELDS = {
     "~lastMutateAt": "last_mutate_at",
     "~placement": "placement",
 }
-"""By name in a condition, the field of `Intrinsics`. `~version` is not one of them, because it depends on the reader.
-"""
+"""The fields of `Intrinsics` by their names in conditions. `~version` is not one: it depends on the reader."""
 
 RESERVED_KEYS = frozenset(FIELDS) | {"~version", "~tags"}
 """Keys that a document's content doesn't have at its top level: writes drop them."""

@@ -114,6 +114,8 @@ def lexemes(text: str) -> Iterator[Lexeme]:
         kind = found.lastgroup or ""
         start, position = found.start(kind), found.end()
         if kind == "open":
+            # Nested forms that are not plain JSON are read in vain from each bracket on: without the allowance, the
+            # time would be quadratic.
             lexeme = _plain(text, start) if allowance >= len(text) - start else None
             if lexeme is None or lexeme.type == "MEMBERS":
                 allowance -= len(text) - start
@@ -148,7 +150,7 @@ def _plain(text: str, start: int) -> Lexeme | None:
         else:
             return None
     except (JSONDecodeError, _NotPlain, RecursionError):
-        # This happens only if the caller's stack is already deep: the grammar itself does not recurse.
+        # The recursion fails only if the caller's stack is already deep; the grammar itself does not recurse.
         return None
     if text.startswith("?", end) or (open_map is not None and not value):
         return None
@@ -215,6 +217,7 @@ def _double(text: str) -> float:
 
 
 def _object(members: list[tuple[str, Json]]) -> dict[str, Json]:
+    # The parser alone would keep the last value of a repeated key without notice.
     made = dict(members)
     if len(made) < len(members):
         raise _NotPlain("expected each key once")

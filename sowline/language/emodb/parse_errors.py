@@ -1,4 +1,4 @@
-"""Error messages for texts that can't be parsed: what was expected, where, and what came."""
+"""Error messages for texts that can't be parsed: the expected form, its position, and the text found."""
 
 from sowline.language.emodb.errors import DocumentError, excerpt, location
 from sowline.language.emodb.lexer import Lexeme

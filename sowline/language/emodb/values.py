@@ -72,7 +72,7 @@ def set_key(value: Json) -> tuple[int, Any]:
 
 
 def as_set(values: Iterable[Json]) -> list[Json]:
-    """Return the values sorted as in a set; of those that tie, only the first."""
+    """Return the values sorted as in a set; only the first of values that tie."""
     keyed = sorted(((set_key(value), value) for value in values), key=lambda pair: pair[0])
     return list(_first_of_ties(keyed))
 

@@ -79,7 +79,7 @@ class Order:
         return [read(document) for read in self._readers]
 
     def key_of(self, values: Sequence[Scalar], sow_key: bytes) -> SortKey:
-        """Return what `key` returns for a record with these values."""
+        """Return the sort key of a record with these values."""
         key: list[Any] = []
         for part, value in zip(self._keys, values, strict=True):
             key += part(value)

@@ -244,6 +244,7 @@ def _check_aggregate(call: Call) -> None:
                 node.column,
             )
     _check_functions(argument)
+    # A record that leaves its group is subtracted by its values, computed again: they must be those that were added.
     for name in nondeterministic(argument):
         raise ProjectionError(
             f"expected an argument of {call.name} that depends only on the record at column"

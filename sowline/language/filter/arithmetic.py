@@ -34,6 +34,7 @@ def _divide(left: Number, right: Number) -> Number | None:
         return None
     if isinstance(left, float) or isinstance(right, float):
         return left / right
+    # Toward zero, as in SQL; Python's `//` rounds down.
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) is (right < 0) else -quotient
 
@@ -45,6 +46,7 @@ def _remainder(left: Number, right: Number) -> Number | None:
         return None
     if isinstance(left, float) or isinstance(right, float):
         return float("nan") if isinf(left) else fmod(left, right)
+    # With the sign of the dividend, as in SQL; Python's `%` takes that of the divisor.
     remainder = abs(left) % abs(right)
     return -remainder if left < 0 else remainder
 

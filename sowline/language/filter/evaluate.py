@@ -55,6 +55,7 @@ def related(relation: Relation, left: Scalar, right: Scalar) -> Verdict:
         return None
     if isinstance(left, str) is isinstance(right, str):
         return relation(left, right)
+    # `relation(1, 0)` is the verdict on any greater and lesser value: a text is above all numbers.
     if isinstance(left, str):
         number = parse_number(left)
         return relation(1, 0) if number is None else relation(number, right)

@@ -124,6 +124,7 @@ def parse_order_terms(text: str) -> tuple[OrderTerm, ...]:
 def _read(text: str, start: str, what: str) -> Any:
     """Return the result of the grammar's rule `start` for the whole text."""
     parser = _parser(start).parse_interactive(text)
+    # Token by token: an error names the token before the refused one.
     previous: Token | None = None
     try:
         for token in parser.lexer_thread.lex(parser.parser_state):  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Error messages for texts that the parser refuses: what was expected, at which column, and what came."""
+"""Error messages for texts that the parser refuses: the expected form, its column, and the text found."""
 
 import re
 

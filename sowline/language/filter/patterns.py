@@ -44,6 +44,7 @@ def _plain_text(body: str) -> str | None:
     for character in rest:
         if character == "\\":
             character = next(rest, "")
+            # Before a letter or a digit, a backslash has a meaning in RE2, such as `\d`.
             if not character or character.isalnum() or not character.isascii():
                 return None
         elif character in _METACHARACTERS:

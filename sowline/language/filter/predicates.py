@@ -94,6 +94,7 @@ class Affixes:
     def __init__(self, end: str, items: Sequence[Scalar]) -> None:
         texts = tuple(text for text in map(to_text, items) if text is not None)
         self.test: TextTest = methodcaller(AFFIX_METHODS[end], texts)
+        # As in SQL, a NULL in the list makes the answer unknown: NOT must not be TRUE then.
         self._absent: Verdict = None if None in items else False
 
     def __call__(self, value: Value) -> Verdict:
@@ -117,6 +118,7 @@ class Membership:
         self.numbers = self._numbers | {number for number in spelled if number is not None}
         """The values that a number can equal: the numbers, and the strings that are numbers."""
         self.compares_texts_only = not self._numbers
+        # As in SQL, a NULL in the list makes the answer unknown: NOT IN must not be TRUE then.
         self._absent: Verdict = None if None in items else False
 
     def __call__(self, value: Value) -> Verdict:

@@ -35,10 +35,10 @@ class AggregateState(Protocol):
         """Remove a value that was added."""
 
     def exported(self) -> Any:
-        """Return what another state needs of this one, as JSON that holds integers of any size."""
+        """Return the part of this state that another one needs, as JSON that holds integers of any size."""
 
     def merge(self, exported: Any) -> None:
-        """Add what another state exported, whose values are not those of this state."""
+        """Add an exported state, whose values are not those of this state."""
 
 
 class Aggregate(NamedTuple):

@@ -186,7 +186,7 @@ class Groups:
 
     def _group_of(self, left: GroupInput) -> GroupState:
         group = self._groups.get(left.key)
-        assert group is not None, f"a record leaves group {left.key!r}, in which none is"
+        assert group is not None, f"a record leaves group {left.key!r}, which has no records"
         return group
 
     def _body(self, group: GroupState) -> bytes:
@@ -207,12 +207,12 @@ class GroupStates(Groups):
 
 
 def group_domain(topic: str, grouping: Sequence[Path]) -> bytes:
-    """Return the text that, with the values that are grouped by, makes the SOW keys of a topic's groups."""
+    """Return the text from which, with a group's values, its SOW key is made."""
     return f"{topic} by {','.join(map(str, grouping))}\0".encode()
 
 
 def too_many_groups(groups_max: int) -> SowlineError:
-    """Return the error for one group more than there may be."""
+    """Return the error for one group above the limit."""
     return SowlineError(
         "too many groups",
         f"expected at most {groups_max} groups, got one more"

@@ -87,7 +87,7 @@ class GroupState:
         return exported_text(self.key, self.records, [state.exported() for state in self.states], latest)
 
     def merge(self, exported: "ExportedGroup") -> None:
-        """Add the records of a group that was exported. No record that was merged can be changed any more."""
+        """Add the records of a group that was exported. A merged record can't be changed afterwards."""
         self.records += exported.records
         for state, more in zip(self.states, exported.states, strict=True):
             state.merge(more)
@@ -96,7 +96,7 @@ class GroupState:
 
 
 def exported_text(key: bytes, records: int, states: list[Any], latest: Any) -> bytes:
-    """Return a group as JSON, from what its parts have exported."""
+    """Return a group as JSON, from the exported states of its parts."""
     if latest is None and b"null" not in (exported := _encode(states)):
         return b"[%b,%d,%b,null]" % (_encode(key.decode()), records, exported)
     # msgspec writes null for an infinity.
@@ -294,6 +294,7 @@ def _literals(nodes: Sequence[Node]) -> list[Any]:
 def grouped_value(value: Value) -> Scalar:
     """Return the canonical form of a value for grouping: 1.0 becomes 1, because they are equal."""
     scalar = first(value)
+    # Equal values must be one group, whichever record comes first (test_which_values_are_one_group).
     if isinstance(scalar, float) and scalar.is_integer() and INT64_MIN <= scalar <= UINT64_MAX:
         return int(scalar)
     return scalar

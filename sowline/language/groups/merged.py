@@ -57,7 +57,7 @@ class MergedGroups:
         return sow_key
 
     def remove(self, source: Hashable, sow_key: bytes) -> None:
-        """Drop the state of a group at a source that has no records of it any more."""
+        """Drop the state of a group at a source that no longer has records of it."""
         states = self._states[sow_key]
         del states[source]
         self._bodies.pop(sow_key, None)

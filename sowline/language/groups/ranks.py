@@ -15,7 +15,7 @@ CUT: Final = "…"
 
 VALUE_BYTES: Final = 230
 DISTINCT_BYTES: Final = 165
-"""The memory of one value that a state keeps, in order and without one, without the characters of a text."""
+"""The memory of one value that a state keeps, with and without an order, without the characters of a text."""
 
 Rank = tuple[int, Number, int, str]
 """A value's rank in the order of MIN and MAX. The value can be read from it."""
@@ -52,6 +52,8 @@ class OrderedValues(_Values):
 
     def add(self, value: Scalar) -> None:
         """Add a value."""
+        # Only NaN differs from itself. It compares with nothing, and would break the order of the list
+        # (test_nan_is_not_ordered).
         if value is not None and value == value:
             ranking = rank(value)
             if _counted(self._counts, ranking):
@@ -133,7 +135,7 @@ class Distinct(_Values):
         """The estimated memory of the values."""
         self._counts: dict[Rank, int] = {}
         self._spellings: dict[Number, int] = {}
-        """By number, the count of different strings that spell it."""
+        """The count of different strings that spell a number, by the number."""
 
     def add(self, value: Scalar) -> None:
         """Add a value."""
@@ -156,6 +158,8 @@ class Distinct(_Values):
     def _change(self, ranking: Rank, change: Callable[[dict[Any, int], Any], bool]) -> None:
         """Count a value that is new, or was the last of its kind."""
         is_other, number, kind, _ = ranking
+        # A new spelling may replace the number in the count: `before` is needed to see that
+        # (test_distinct_values_are_the_most_that_differ).
         before = 0 if is_other else self._standing_for(number)
         change(self._counts, ranking)
         size = DISTINCT_BYTES + len(ranking[3])

@@ -13,7 +13,7 @@ SCALE_BITS: Final = 1074
 """Every finite double is an integer multiple of 2 to the power of minus this."""
 
 ROOT_BITS: Final = 60
-"""Approximate number of bits to compute of a square root: the 53 of a double, and some more to round by."""
+"""Approximate number of bits to compute of a square root: the 53 of a double, and some more for rounding."""
 
 
 class Count:
@@ -135,6 +135,8 @@ class Sums(_Totals):
             return inf if self._positive_infinities else -inf
         if not self._scaled:
             return _ratio(self._integers, divisor)
+        # One division of exact integers: the sum of doubles would be rounded at each step
+        # (test_sum_and_average_are_rounded_once).
         return _ratio((self._integers << SCALE_BITS) + self._scaled, divisor << SCALE_BITS)
 
 
@@ -179,6 +181,8 @@ class Squares(_Totals):
     def _deviation(self, divisor: int) -> float:
         if self._not_finite:
             return nan
+        # Exact integers: in doubles, the difference of two nearly equal numbers would lose its digits
+        # (test_deviations_are_rounded_once).
         spread = self._count * self._squares - self._values * self._values
         return _root_of_ratio(spread, self._count * divisor << 2 * SCALE_BITS)
 

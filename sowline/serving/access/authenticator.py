@@ -122,12 +122,15 @@ class Authenticator:
             if access.jwt is None or token.count(".") != 2:
                 raise NotProved("unknown token")
             proof = await self._prove_jwt(token, access.jwt)
+            # The access file has changed while keys were fetched. Kept now, the proof would outlive `clear`.
             if self._file is None or self._file.access is not access:
                 return proof
         if proof.expires is not None and proof.expires <= time.time():
             raise NotProved("expired")
         if proof.kind == "jwt" and self._keys is not None:
             await self._keys[1].keep_fresh()
+            # The fetch has cleared the proofs, because the key may have been withdrawn
+            # (test_a_token_of_a_key_that_was_withdrawn).
             if was_known and digest.digest() not in self._proofs:
                 return await self._prove_token(token, access)
         self._proofs[digest.digest()] = proof
@@ -146,6 +149,6 @@ class Authenticator:
         except NotProved as error:
             if signed.key_id or str(error) not in UNSIGNED:
                 raise
-        await issuer.look_again()  # a token that names no key may be of one that is new
+        await issuer.look_again()  # a new key may have signed a token that names none
         keys = await issuer.find(signed.key_id, signed.algorithm)
         return proof_of_jwt(token, rules, signed.algorithm, keys)

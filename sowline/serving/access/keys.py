@@ -72,6 +72,7 @@ class Keys:
             return
         was_idle = self._missed is None or now - self._missed > FRESH_SECONDS + AGAIN_SECONDS
         self._begin_now_and_then()
+        # Shielded: a client that disconnects while it waits must not cancel the fetch for all others.
         if was_idle and self._fetching is not None:
             await asyncio.shield(self._fetching)
 
@@ -117,7 +118,7 @@ class Keys:
     async def _download(self) -> bytes:
         """Return the key set that the issuer publishes; raise the error of the request, or TimeoutError."""
         trusted = await asyncio.to_thread(ssl.create_default_context, cafile=self._rules.ca_file)
-        plain = {"accept-encoding": "identity"}  # what is compressed may be larger than it seems
+        plain = {"accept-encoding": "identity"}  # a few compressed bytes may be gigabytes
         async with (
             asyncio.timeout(FETCH_SECONDS_MAX),
             httpx2.AsyncClient(timeout=FETCH_SECONDS_MAX, verify=trusted, **direct(self._rules.jwks)) as web,
@@ -139,7 +140,7 @@ def _read(path: Path) -> bytes:
 def read_keys(text: bytes) -> tuple[PublicKey, ...]:
     """Return the public keys for signatures of a JWK set, without those that can't be used here.
 
-    Raises ValueError for what is no set, and for one that lists keys of which none can be used. An empty list is a
+    Raises ValueError for anything but a set, and for a set without a usable key. An empty list is a
     set: an issuer may have withdrawn all of its keys.
     """
     found = orjson.loads(text)
@@ -153,10 +154,13 @@ def read_keys(text: bytes) -> tuple[PublicKey, ...]:
 
 
 def _public_key(given: Any) -> PublicKey | None:
+    # Anyone who can read the set could sign with a symmetric or a private key.
     if not isinstance(given, dict) or given.get("kty") == "oct" or "d" in given:
         return None
     if given.get("use", "sig") != "sig":
         return None
+    # An issuer may publish a new kind of key; its other keys stay valid
+    # (test_a_key_that_can_not_be_used_does_not_spoil_the_others).
     try:
         key = jwt.PyJWK(given).key
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):

@@ -86,6 +86,8 @@ class LoginSession:
         given = self._credentials._replace(token=token) if token else self._credentials
         found = await self._logins.authenticator.identify(given)
         before = self._identity
+        # A browser with a certificate sends its token first. After another command, a connection keeps its
+        # rights: its subscriptions were checked against them (test_who_came_in_without_a_token_may_bring_one_first).
         if before is None or (self._credentials.token is None and not self._has_asked):
             self._logins.move(before, found)
             self._logins.strangers.discard(self)
@@ -95,6 +97,8 @@ class LoginSession:
                 "expected the same user with the same rights as before; open a new connection for another user",
             )
         self._credentials = given
+        # A gateway that renews its token still acts with the rights of its client
+        # (test_a_gateway_stays_connected_with_the_rights_it_acts_with).
         self._identity = found.acting_with(None if before is None else before.delegated)
         self._look()
         return found

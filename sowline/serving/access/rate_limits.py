@@ -30,7 +30,7 @@ class UserRate:
 
 
 class Rates:
-    """The rates of all users. With 0 for `per_second` there is no limit."""
+    """The rates of all users. 0 for `per_second` is no limit."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second

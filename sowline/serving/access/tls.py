@@ -81,7 +81,10 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     try:
+        # Without the function, OpenSSL asks for a password at the terminal, and the service never starts.
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
+        # Optional here even if required: a failed handshake has no reason, and the middleware answers with one
+        # (test_a_certificate_that_is_required).
         if files.client_ca is not None:
             context.verify_mode = ssl.CERT_OPTIONAL
             context.load_verify_locations(files.client_ca)

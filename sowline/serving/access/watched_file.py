@@ -46,6 +46,7 @@ class WatchedFile:
             stamp = stamp_of(self._path)
             if stamp == self._stamp:
                 return False
+            # Before the read: a file that changes during the read has another stamp at the next look.
             self._stamp = stamp
             access = _read(self._path)
         except SowlineError as error:

@@ -23,7 +23,7 @@ _WHY: tuple[tuple[type[Exception], str], ...] = (
 )
 
 UNSIGNED = ("unknown key", "wrong signature", "wrong key")
-"""Why a token proves nothing that none of the keys has signed."""
+"""The causes for which a token that no key has signed proves nothing."""
 
 
 class NotProved(Exception):
@@ -44,6 +44,8 @@ def signed_by(token: str, rules: Jwt) -> SignatureHeader:
     except (jwt.InvalidTokenError, UnicodeError):
         raise NotProved("malformed") from None
     algorithm, key_id = header.get("alg"), header.get("kid", "")
+    # The header is not verified. With an HMAC, an attacker could sign with the public key as the secret
+    # (test_only_signatures_by_a_key_pair).
     if algorithm not in rules.algorithms:
         raise NotProved("wrong algorithm")
     return SignatureHeader(algorithm, key_id if isinstance(key_id, str) else "")
@@ -68,6 +70,7 @@ def _claims(token: str, rules: Jwt, algorithm: str, key: Any) -> Mapping[str, An
         audience=rules.audience,
         issuer=rules.issuer,
         leeway=rules.leeway,
+        # Otherwise `exp` is checked only if a token has it: one without it would never expire.
         options={"require": ["exp", "iss", "aud"]},
     )
     return claims

@@ -1,7 +1,7 @@
 """The rights that a gateway hands to a query service, as HTTP headers. Pure.
 
 A gateway authenticates its clients, and asks query services on their behalf. With each connection or request it sends
-the rights of the client as one role, as an access file has it, in packed JSON. Only a user whose role has `gateway`
+the rights of the client as one role, as in an access file, in packed JSON. Only a user whose role has `gateway`
 may do so.
 """
 
@@ -31,6 +31,7 @@ def headers_of(rights: Rights) -> list[tuple[str, str]]:
 
     Raise `not supported` if it is so long that servers refuse it.
     """
+    # Without `gateway`: a client of a gateway never acts for others.
     role = {
         "read": [_described(one) for one in rights.read],
         "write": [_described(one) for one in rights.write],
@@ -62,6 +63,7 @@ def acting(identity: Identity, headers: Sequence[str]) -> Identity:
 def _read(header: str) -> Rights:
     unpacking = decompressobj()
     try:
+        # Bounded: a few kilobytes of header may unpack to gigabytes.
         text = unpacking.decompress(b64decode(header, validate=True), BYTES_MAX)
         role = Role.model_validate_json(text)
     except (ValueError, zlib_error) as error:

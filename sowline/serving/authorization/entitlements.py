@@ -96,9 +96,9 @@ class WriteEntitlement(_EntitlementModel):
 class Role(_EntitlementModel):
     """A role: the rights of its users.
 
-    `admin` is the right to see the connected clients and their requests, and, of topics that the user may read, what
-    Kafka has. `gateway` is the right to act with the
-    rights of other users (`sowline.serving.authorization.delegation`).
+    `admin` is the right to see the connected clients and their requests, and the Kafka topics of each topic that the
+    user may read. `gateway` is the right to act with the rights of other users
+    (`sowline.serving.authorization.delegation`).
     """
 
     read: tuple[ReadEntitlement, ...] = ()
@@ -212,6 +212,7 @@ EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), i
 
 def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
     """Return the rights of a user with these roles; roles that are not declared are ignored."""
+    # In the order of the file: a token lists roles in any order (test_the_first_that_names_a_topic_decides).
     mine = [role for name, role in roles.items() if name in held]
     read = to_read(
         *(
@@ -239,6 +240,8 @@ def chosen_topics(name: str, topics: Collection[str], entitlements: Entitlements
             "bad regex topic" if is_pattern(name) else "invalid topic",
             f"expected a topic of at most {TOPIC_CHARS_MAX} characters, got {len(name)}",
         )
+    # Before the topic is looked up: the error must not reveal whether it exists
+    # (test_what_none_names_is_refused).
     if not is_pattern(name) or not entitlements:
         entitlements.of(name)
     chosen = meant(name, topics)
@@ -269,6 +272,8 @@ def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:
     if the readable fields are not the same in all topics.
     """
     each = {topic: entitlements.of(topic) for topic in topics}
+    # A filter can hold for one topic only, but all records of an answer are selected in the same way
+    # (test_several_topics_in_one_request).
     first, *others = each.values()
     if all(one.select == first.select for one in others):
         if all(one.filter == first.filter for one in others):

@@ -31,7 +31,7 @@ class Identity:
     own_rights: Rights
     proof: Proof
     delegated: Rights | None = None
-    """The rights of the client that a gateway acts for; these apply instead of its own."""
+    """The rights of the client that a gateway acts for; they replace the gateway's rights."""
 
     @property
     def rights(self) -> Rights:

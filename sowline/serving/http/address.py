@@ -1,6 +1,7 @@
 """Addresses of records: the topic and the key that the path of a request names, as it was sent. Pure.
 
-The names of topics hold slashes as they are; in a key they are percent-encoded, as all that is no part of a path.
+Slashes in the names of topics stay as they are. In a key, they are percent-encoded, like all characters that are not
+part of a path.
 """
 
 from collections.abc import Collection
@@ -24,8 +25,8 @@ class Address(NamedTuple):
 def read_address(path: str, topics: Collection[str]) -> Address:
     """Read `/v1/topics/{topic}/records/{key}` or `…/{key}/{what}`.
 
-    Of several ways to do so it is the first whose topic exists. Raises `bad request` where it is no such path, or
-    not UTF-8.
+    If several ways are possible, the first whose topic exists counts. Raise `bad request` for any other path, or if
+    it is not UTF-8.
     """
     parts = path.removeprefix(BEFORE).split(BETWEEN)
     found = []

@@ -1,4 +1,4 @@
-"""What Kafka knows of the Kafka topics of one topic: offsets, retention, and the consumer groups that read them."""
+"""The state of one topic's Kafka topics in Kafka: offsets, retention, and the consumer groups that read them."""
 
 import asyncio
 import time
@@ -58,7 +58,7 @@ def _counted(kafka: KafkaConfig, topics: Sequence[TopicDefinition]) -> dict[str,
         for name in (topic.kafka.dead,)
     }
     asked = [one for of_topic in partitions.values() for one in of_topic]
-    cluster = Cluster(kafka)  # what it was asked is not answered without it
+    cluster = Cluster(kafka)  # answers arrive only while it exists
     answer = cluster.ask(asked, starts=asked)
     deadline = time.monotonic() + ANSWER_SECONDS
     while not answer.is_answered:

@@ -61,7 +61,7 @@ class Turn:
     async def take(self) -> bool:
         """Wait for the turn, and return whether it had to.
 
-        Raise `busy` if too many wait, or `ClientDisconnect` if the client leaves meanwhile.
+        Raise `busy` if too many wait, or `ClientDisconnect` if the client leaves first.
         """
         if self._slot.take_now():
             return False
@@ -83,7 +83,7 @@ class Turn:
 
 
 class _Answer:
-    """What a client has read of one answer."""
+    """How much of one answer a client has read."""
 
     def __init__(self, send: Send, backlogs: Backlogs) -> None:
         self._send = send
@@ -117,14 +117,14 @@ Answering = Callable[[HttpRequest, Turn], Awaitable[Response]]
 
 
 class HttpQueries:
-    """The queries of HTTP requests, each as a connection of its own."""
+    """The queries of HTTP requests, each as a separate connection."""
 
     def __init__(self, slots: QuerySlots, backlogs: Backlogs) -> None:
         self._slots = slots
         self._backlogs = backlogs
 
     def limited(self, answer: Answering) -> Callable[[HttpRequest], Awaitable[Response]]:
-        """Return the endpoint for what answers a request with a query, within its turn."""
+        """Return the endpoint for a function that answers a request with a query, within its turn."""
 
         async def endpoint(request: HttpRequest) -> Response:
             return ServedAnswer(partial(self._serve, answer, request))

@@ -1,4 +1,4 @@
-"""What handlers of HTTP requests share: parameters, bodies, rights, and the headers of answers."""
+"""The shared parts of handlers of HTTP requests: parameters, bodies, rights, and the headers of answers."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ NUMBER_DIGITS_MAX = 18
 """Digits that 64 bits always hold."""
 
 HEADER_CHARS_MAX = 2000
-"""As much as a header has of a sentence. Clients read headers of 8 KiB at least."""
+"""The longest text in a header. Clients read headers of at least 8 KiB."""
 
 
 def require_admin(request: HttpRequest) -> None:
@@ -62,7 +62,7 @@ def parameters_in(request: HttpRequest, accepted: Sequence[str]) -> dict[str, st
 
 def number_in(text: str) -> int | str:
     """Return the whole number in a parameter. Any other text stays, and who reads the request refuses it."""
-    # Python reads no number of more than 4300 digits, and JSON is written with 64 bits.
+    # Python reads no number of more than 4300 digits, and the JSON encoder writes 64 bits.
     is_number = text.isascii() and text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX
     return int(text) if is_number else text
 

@@ -54,7 +54,7 @@ def named_schemas(reader: Schema, known: Mapping[int, Resolutions]) -> list[Name
 
 
 def past_readers(known: Mapping[int, Resolutions]) -> list[PastReader]:
-    """Return the reader schemas that the partitions know, in the order in which they came."""
+    """Return the reader schemas that the partitions know, in the order of the partitions' entries."""
     partitions: dict[Schema, list[int]] = {}
     for number, resolutions in known.items():
         for schema in resolutions.readers.values():

@@ -1,4 +1,4 @@
-"""What every service answers about a topic, from its definition."""
+"""The description of a topic that every service answers with, from its definition."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
 
 
 def described_view(definition: TopicDefinition, rights: Rights) -> dict[str, Any] | None:
-    """Return what a view computes; None for another topic, or if it is hidden from the user."""
+    """Return the definition of a view; None for another topic, or if it is hidden from the user."""
     view = definition.view
     if view is None or _sees_some_fields(definition.name, rights):
         return None

@@ -160,6 +160,7 @@ def _put_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) 
 async def _put_typed_batches(outbox: Outbox, request: QueryRequest, portion: RecordPortion) -> None:
     for batch in _batches(request, portion, min(request.batch_size, RECORDS_AT_ONCE)):
         outbox.put_in_group(batch)
+        # Records in a message type are encoded here, one by one: other clients must not wait for a whole portion.
         await asyncio.sleep(0)
 
 

@@ -23,7 +23,7 @@ class Outbox:
     Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
     """
 
-    # Among thousands of clients an outbox has left the processor's cache when its next message comes. The fewer
+    # Among thousands of clients an outbox has left the processor's cache when its next message arrives. The fewer
     # objects it consists of, the fewer must be fetched again.
     __slots__ = (
         "_backlogs",
@@ -134,6 +134,7 @@ class Outbox:
             await self.wait_drained()
             yield
         except BaseException:
+            # One turn later: the caller first puts the error, before the messages that waited for the group's end.
             asyncio.get_running_loop().call_soon(self._end_group)
             raise
         self._end_group()
@@ -150,6 +151,7 @@ class Outbox:
         self._count()
         if was_empty and self._order.ready is not None:
             self._frame_batching.add(self._write)
+        # Without the bytes that wait for the end of a group: a group that waited for them to drain would never end.
         if self._order.ready_bytes > self.bytes_max:
             self._drained.clear()
 
@@ -163,6 +165,7 @@ class Outbox:
         """Note that its client has left: what waits for it no longer counts."""
         if self._backlogs is not None:
             self._backlogs.unsent_bytes -= self._counted
+            # Tasks of the client may still put messages: counted now, they would stay in the sum forever.
             self._backlogs = None
 
     async def take(self) -> list[bytes]:
@@ -183,6 +186,8 @@ class Outbox:
         self.sent += len(taken)
         self.sent_bytes += waiting_bytes - order.ready_bytes
         self._count()
+        # Half, so that one wait is for many messages: just below the limit, each frame would wake all senders
+        # (test_a_full_outbox_has_drained_once_it_is_half_empty).
         if not self._drained.is_set() and order.ready_bytes <= self.bytes_max // 2:
             self._drained.set()
         return taken

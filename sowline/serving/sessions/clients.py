@@ -50,7 +50,7 @@ class Clients:
         return number
 
     def remove(self, number: int) -> None:
-        """List a client no more."""
+        """Remove a client from the list."""
         self._connected.pop(number, None)
 
     def disconnect(self, number: int) -> bool:
@@ -63,6 +63,7 @@ class Clients:
     async def list_all(self) -> dict[str, Any]:
         """Return the number of clients, and the details of the oldest; other tasks run in between."""
         clients = []
+        # A copy: clients connect and leave between the steps.
         for one in list(itertools.islice(self._connected.values(), CLIENTS_LISTED_MAX)):
             clients.append(_describe(one))
             await asyncio.sleep(0)

@@ -86,6 +86,7 @@ class CommandRunner:
             self._fail(request, unforeseen(f"the {request.command} failed", error), ack_type, **fields)
 
     def _fail(self, request: Request, error: SowlineError, ack_type: str, **fields: Any) -> None:
+        # With the names, the failure waits for messages of the same subscription: after it, a client expects none.
         names = request.id_of_subscription, request.id_of_query
         self.outbox.put(failure(request.command_id, error, ack_type, **fields), names)
 

@@ -82,6 +82,7 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> Subscribe:
     if len(bookmarks) > 1:
         fields["bookmark"] = bookmarks
     if last_event_id:
+        # The client continues after its last event; the end of its range stays.
         ranged = None if len(bookmarks) != 1 else split_range(bookmarks[0])
         fields["bookmark"] = last_event_id if ranged is None else range_text(last_event_id, ranged)
     command = fields.setdefault("command", COMMANDS[0])
@@ -134,7 +135,7 @@ class EventStream:
         """Start the subscription; raise its error if it is refused, or `ClientDisconnect` if its client leaves."""
         await self._session.begin(self._command)
         loop = asyncio.get_running_loop()
-        # A snapshot may wait long for its turn. If its client has left, nobody needs it any more.
+        # A snapshot may wait long for its turn. It is useless once its client has left.
         first, leaving = (
             loop.create_task(self._session.outbox.take()),
             loop.create_task(wait_disconnected(receive)),
@@ -224,6 +225,7 @@ class EventStreamApi:
             return
         last = request.headers.get("last-event-id", "")
         if is_finished(last):
+            # A browser reconnects at the end of an answer; a 204 tells it to stop.
             await Response(status_code=204)(request.scope, receive, send)
             return
         try:
@@ -246,6 +248,7 @@ class EventStreamApi:
             stream = EventStream(opened.session, command)
             opened.count(stream)
             await stream.begin(receive)
+            # Until here, a refusal is an answer with a status; from here on, the connection is a session.
             if (connection := getattr(state, "connection", None)) is not None:
                 connection.become_session()
             opened.list_client(request)

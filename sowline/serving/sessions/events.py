@@ -1,7 +1,7 @@
 """Server-Sent Events of a subscription: the messages of the WebSocket API, each with its bookmark. Pure.
 
 The id of an event is the bookmark of the subscription after it, over all partitions: what a browser sends as
-`Last-Event-ID` when it comes back. While a group is being sent there is no new id: an interrupted group starts again.
+`Last-Event-ID` when it reconnects. While a group is being sent there is no new id: an interrupted group starts again.
 """
 
 import msgspec
@@ -90,6 +90,7 @@ class Events:
             if name == "completed" and self._has_end:
                 self.is_over = True
                 id += END
+            # A group or a replay follows: with this id, a client that reconnects could miss it.
             elif name == "processed" and not self._begins_now:
                 id = ""
         return _event(name, text, id or None)

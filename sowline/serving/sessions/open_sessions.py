@@ -100,7 +100,7 @@ class OpenSessions:
         return self.clients.add(address, agent, session, partial(_send_away, connection))
 
     def unlist_client(self, number: int, session: Session) -> None:
-        """List the client of a session no more, and send it no progress."""
+        """Remove the client of a session from the list, and send it no more progress."""
         self._progress.discard(session)
         self.clients.remove(number)
 
@@ -120,7 +120,7 @@ class OpenSessions:
 
 
 class OpenSession:
-    """What there is of one client, over whatever it is connected. `end` undoes all."""
+    """The session of one client, its login and its connection of any kind. `end` ends all of them."""
 
     __slots__ = ("_connection", "_number", "_sessions", "login", "session")
 
@@ -162,7 +162,7 @@ def _send_away(connection: Closable) -> None:
 
 
 def login_headers(login: LoginSession) -> dict[str, str]:
-    """Return the headers that answer a handshake: what a client that has logged on by then should know."""
+    """Return the headers that answer a handshake: facts for a client that has logged on by then."""
     headers = {"Sowline-Version": __version__}
     if login.user is not None:
         headers["Sowline-Rights"] = login.identity.rights.digest

@@ -125,6 +125,7 @@ class OpenSubscriptions:
         """Serve a subscription; remove it at its end, before its last message is sent."""
         last = await subscription.run()
         entry = self._entries.get(sub_id)
+        # A replacement may have taken the sub_id: its client expects no end of the old subscription.
         if last is not None and entry is not None and entry.subscription is subscription:
             del self._entries[sub_id]
             self._outbox.put(last, (sub_id,))
@@ -236,7 +237,7 @@ class OpenSubscriptions:
         acknowledge_done(self._outbox, request, (request.sub_id,))
 
     def send_progress(self, seconds: float) -> None:
-        """Send the bookmarks of idle subscriptions; call it at intervals of so many seconds.
+        """Send the bookmarks of idle subscriptions; call it at intervals of `seconds`.
 
         The messages of many subscriptions are spread over half of the interval.
         """

@@ -20,13 +20,13 @@ Many small portions: the turns of ten thousand members at once would delay all m
 
 
 class Rounds(Generic[T]):
-    """The members, each of which has its turn about once in an interval; without members there is no task."""
+    """The members, each of which has a turn about once in an interval. The task runs only while there are members."""
 
     def __init__(self, seconds: float, take_turn: Callable[[T], None]) -> None:
         self._seconds = seconds
         self._take_turn = take_turn
         self._members: OrderedDict[T, None] = OrderedDict()
-        """The one whose turn is next comes first."""
+        """The member whose turn is next is first."""
         self._running: asyncio.Task[None] | None = None
 
     def add(self, member: T) -> None:

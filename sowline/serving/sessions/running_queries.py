@@ -46,6 +46,7 @@ class RunningQueries:
             )
         task = self._runner.start(request, run if slot is None else partial(_run_in, slot, run), "completed")
         self._running[query_id] = request, task
+        # A task that is cancelled before it starts never enters `_run_in`, which would free its slot.
         task.add_done_callback(lambda done: self._ended(query_id, slot))
 
     def _ended(self, query_id: str, slot: QuerySlot | None) -> None:

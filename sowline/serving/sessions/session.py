@@ -38,16 +38,16 @@ class Commands(Protocol):
         """Raise `bad request` if the client may not send some of these fields."""
 
     def check_first(self, fields: RequestFields) -> None:
-        """Raise for topics, which come before anything else that is wrong with a command."""
+        """Raise the error of a topic, which takes precedence over all other errors of a command."""
 
     def begin(self, request: Request) -> Waiting:
-        """Start a command, other than a logon; raise if it is refused, then or in what is left to do."""
+        """Start a command, other than a logon; raise if it is refused, at once or in the remaining work."""
 
     async def take_turn(self) -> None:
         """Let other clients run: this one has used its share of time."""
 
     def send_progress(self, seconds: float) -> None:
-        """Send the bookmarks of idle subscriptions; called at intervals of so many seconds."""
+        """Send the bookmarks of idle subscriptions; called at intervals of `seconds`."""
 
     def close(self) -> None:
         """End all subscriptions and queries."""
@@ -120,7 +120,7 @@ class Session:
         return None if waiting is None else self._finish(fields.command_id, waiting)
 
     def _parsed(self, fields: RequestFields, acks: frozenset[str]) -> Request:
-        """Return the command; raise why it is invalid, or what comes before that."""
+        """Return the command; raise why it is invalid, or an error of its topic, which takes precedence."""
         try:
             return parse(fields, acks)
         except SowlineError:

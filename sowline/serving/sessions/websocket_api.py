@@ -70,7 +70,7 @@ class ClientSocket(WebSocketConnection):
         self._opened = opened
         self._outbox = opened.session.outbox
         self._frames: deque[bytes] | None = None
-        """Messages of the client behind the one that is being handled."""
+        """Messages of the client after the one that is being handled."""
         self._reading: asyncio.Task[None] | None = None
         self._is_quiet = True
         """Whether nothing was sent since the last turn of `ping_if_quiet`."""
@@ -78,7 +78,7 @@ class ClientSocket(WebSocketConnection):
         api.pings.add(self)
 
     def resumed(self) -> None:
-        """Send what waits in the outbox, many messages in a frame, as long as the client reads."""
+        """Send the messages in the outbox, many in a frame, as long as the client reads."""
         outbox = self._outbox
         while self.can_write and (messages := outbox.take_now()):
             self._is_quiet = False
@@ -134,7 +134,7 @@ class ClientSocket(WebSocketConnection):
         if error is not None:
             log.error("session failed", exc_info=error)
         if error is None and self._frames is not None and not task.cancelled():
-            # It came after the task had looked for the last time (test_a_message_that_comes_when_a_task_ends).
+            # It arrived after the task's last look (test_a_message_that_comes_when_a_task_ends).
             self._start(self._next(self._frames))
         elif self.is_ended:
             self._opened.end()

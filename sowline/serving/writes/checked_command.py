@@ -91,5 +91,6 @@ class CheckedCommand(NamedTuple):
 def _headers(topic: TopicDefinition, command: str, fields: Mapping[str, Any]) -> Headers:
     check_tagging(fields, topic)
     headers = command_headers(command, **fields)
+    # Read as the materializer does: a command that it would refuse must not reach the log.
     read_command(headers)
     return headers

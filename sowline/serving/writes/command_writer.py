@@ -48,6 +48,8 @@ class _Writer:
     def __init__(self, kafka: KafkaConfig, bytes_max: int) -> None:
         limits = {
             "message.timeout.ms": DELIVERY_MS_MAX,
+            # With the guarantee, one command that Kafka doesn't take in time stops the producer: all later writes of
+            # this service would fail until it restarts. Here, a client learns of each failure.
             "enable.gapless.guarantee": False,
             "queue.buffering.max.kbytes": QUEUE_KBYTES + 2 * bytes_max // 1024,
         }
@@ -101,6 +103,6 @@ def _settle(persisted: "asyncio.Future[Origin]", error: KafkaError | None, messa
 
 
 def _looked_at(persisted: "asyncio.Future[Origin]") -> None:
-    """Mark the error as retrieved: no client may wait for it any more."""
+    """Mark the error as retrieved: its client may have left."""
     if not persisted.cancelled():
         persisted.exception()

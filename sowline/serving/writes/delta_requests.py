@@ -99,6 +99,7 @@ def _writing(
     topic: TopicDefinition, key: str, delta: bytes, fields: Mapping[str, Any], rights: Rights
 ) -> RequestedCommand:
     write = CheckedCommand.of_delta(topic, key, delta, fields)
+    # `check_of` refuses users who may not read all records: a delta can test what a document holds.
     return RequestedCommand(write, check_of(write, fields, rights), may_see_all=True)
 
 

@@ -1,4 +1,4 @@
-"""What a service must know of the topics to write commands to them: the interface between writes and a service."""
+"""The facts about topics that writes need from a service: the interface between the two."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -40,7 +40,7 @@ class WriteDestination(Protocol):
         """Return the current era of a partition."""
 
     async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
-        """Return the bodies of the records that a check names, those that there are."""
+        """Return the bodies of the records that a check names, as far as they exist."""
 
     def watch_now(self, writes: Sequence[CheckedCommand]) -> OutcomeWatch | None:
         """Begin to watch for the outcomes of commands that are about to be written; None if that takes time."""

@@ -84,6 +84,7 @@ class WritesApi:
             self._service.destination.require_ready({one.write.topic.name for one in writings})
         except SowlineError as error:
             return refused(error)
+        # One less: the middleware has counted the request.
         self._rates.take(payer_of(request.scope), len(writings) - 1, time.monotonic())
         try:
             pending = await self._service.begin(writings)
@@ -109,7 +110,7 @@ class WritesApi:
 
 
 OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,), DELTA_PUBLISH: (FIELDS,)}
-"""By command, the parameters that only this command takes."""
+"""The parameters that only one command takes, by command."""
 
 
 def _posted(

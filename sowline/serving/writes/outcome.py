@@ -1,8 +1,8 @@
-"""The outcome of a command, made from what its partitions report. Pure.
+"""The outcome of a command, made from the reports of its partitions. Pure.
 
 A command is identified by its partition and offset in the log. That partition reports the outcome. A delete by filter
-or SOW keys goes on to all other partitions, which report how many records they deleted. A command may also have a key
-that is unknown when a client writes it. Then it may go on to the owner of the key.
+or SOW keys is forwarded to all other partitions, which report how many records they deleted. A command may also have
+a key that is unknown when a client writes it. Then it may be forwarded to the owner of the key.
 
 The partitions may be at several query services: their reports are merged.
 """
@@ -43,7 +43,7 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True)
 class OwnReport:
-    """What the partition of a command reports of it, and its position then."""
+    """The report of a command's own partition, and the partition's position then."""
 
     outcome: str
     position: Position
@@ -51,7 +51,7 @@ class OwnReport:
 
 @dataclass(frozen=True, slots=True)
 class ForwardReport:
-    """What another partition reports of a command that was forwarded to it.
+    """The report of another partition on a command that was forwarded to it.
 
     `emitted` is the outcome in its changes, None if it has made none.
     """
@@ -63,7 +63,7 @@ class ForwardReport:
 
 @dataclass(slots=True)
 class OutcomeReports:
-    """The reports about one command so far: of its own partition, and of those that it was forwarded to."""
+    """The reports about one command so far, from its partition and from those that it was forwarded to."""
 
     origin: Origin
     own: OwnReport | None = None
@@ -88,7 +88,7 @@ class OutcomeReports:
         return int(self.own.outcome.removeprefix(_FORWARDED))
 
     def lacking(self, wanted: Collection[int]) -> list[int]:
-        """Return those of these partitions that have not reported."""
+        """Return the wanted partitions that have not reported."""
         return [
             number
             for number in wanted

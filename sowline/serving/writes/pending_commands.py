@@ -48,7 +48,7 @@ class WriteSummary:
 
 @dataclass(frozen=True, slots=True)
 class WriteService:
-    """What all sessions of a service write with: the topics' destination, and the writer of their logs."""
+    """The shared parts of all writes of a service: the topics' destination, and the writer of their logs."""
 
     destination: WriteDestination
     writer: CommandWriter
@@ -67,6 +67,8 @@ class WriteService:
     async def begin(self, commands: Sequence[RequestedCommand]) -> "PendingCommands":
         """Check the commands, and begin to watch for their outcomes."""
         await self.check(commands)
+        # Watch before the commands are written: the materializer may report an outcome before Kafka's acknowledgement
+        # arrives here.
         return PendingCommands(self, commands, await self.destination.watch([one.write for one in commands]))
 
     def begin_now(self, commands: Sequence[RequestedCommand]) -> "PendingCommands | None":
@@ -87,6 +89,7 @@ class PendingCommands:
         self._commands = commands
         self._destination = service.destination
         self._watch: OutcomeWatch | None = watch
+        # Count before the commands are written: afterwards, the records that they deleted are missing.
         self._records = {
             one.write.topic.name: service.destination.records(one.write.topic.name)
             for one in commands

@@ -97,6 +97,7 @@ def _topics_for(
 
 def _check_selector(**selectors: object) -> None:
     given = [name for name, selector in selectors.items() if selector]
+    # Exactly one: without a selector, a forgotten parameter would delete the whole topic.
     if len(given) != 1 and given != ["sow_key", "data"]:
         raise SowlineError(
             "bad request",
@@ -114,7 +115,7 @@ OF_ONE = ("sequence", "change_id", SOW_KEY)
 
 SELECTORS = ("filter", "keys")
 FIELDS = "fields"
-"""The parameter with the paths of what a delta in the topic's message type changes."""
+"""The parameter with the paths that a delta in the topic's message type changes."""
 
 
 class _KeyedLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -175,7 +176,7 @@ def _of_line(
         if _lacks_key(line):
             raise SowlineError(
                 "key missing",
-                "expected a SOW key from the publisher, as sow_key beside the data, got a line without sow_key",
+                "expected a SOW key from the publisher, as sow_key next to the data, got a line without sow_key",
             ) from None
         raise SowlineError(
             "bad request",

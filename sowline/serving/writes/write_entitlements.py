@@ -37,7 +37,7 @@ def entitled_to_delete(
 
 @dataclass(frozen=True, slots=True)
 class RecordCheck:
-    """What must be checked against the records that a command names, before it is written.
+    """The check of a command against the records that it names, before it is written.
 
     `key_text` names its one record; else `sow_keys` name several, as a client sent them.
     """
@@ -66,7 +66,7 @@ class RecordCheck:
 
 
 def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -> RecordCheck | None:
-    """Return what must be checked against the records; None if the user may write any.
+    """Return the check against the records; None if the user may write any record.
 
     Raise `not entitled` if no record can make the write allowed.
     """

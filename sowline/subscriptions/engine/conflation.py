@@ -19,7 +19,7 @@ from sowline.subscriptions.engine.subscription import OOF, Delivery
 from sowline.wire.options import Options
 
 KeyOf = Callable[[bytes, Delivery], Hashable]
-"""Returns a key for a message, given its SOW key; of the messages with one key only the last is sent."""
+"""Returns a key for a message, given its SOW key; only the last of the messages with one key is sent."""
 
 AUTO_STEP_MS = 10
 AUTO_MAX_MS = 5_000

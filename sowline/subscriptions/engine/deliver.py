@@ -25,7 +25,7 @@ class Addressee(NamedTuple):
 
 
 class MessageTerms(NamedTuple):
-    """What decides the messages of one subscription, and with whom it shares them."""
+    """The properties that decide the messages of one subscription, and with which others it shares them."""
 
     connection: Any
     """Identifies its connection: hashable."""
@@ -52,7 +52,7 @@ class HasTerms(Protocol):
 
     @property
     def terms(self) -> MessageTerms:
-        """What decides its messages."""
+        """The properties that decide its messages."""
 
 
 S = TypeVar("S", bound=HasTerms)
@@ -95,7 +95,7 @@ def deliver(
         due.append((terms, delivery, to))
     if len(due) != 1:
         return _shared(topic, partition, change, due, deltas), reached
-    # By far the most frequent case: there is nothing to share.
+    # By far the most frequent case: nothing is shared.
     ((terms, delivery, to),) = due
     return [(terms.connection, _message(topic, partition, change, delivery, to, deltas), to.sids)], reached
 

@@ -1,6 +1,6 @@
 """A page on a sorted set of records, kept live. Pure.
 
-A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
+A paginated subscription sees `top` records after the first `skip` of all that match, in an order. One
 `SortedSet` serves every subscription of the same topic, filter and order. Each `Page` on it derives the effect of a
 change from the record's previous and current index, at the cost of one or two look-ups.
 """
@@ -19,13 +19,13 @@ from sowline.language.expressions.order import SortKey, sort_key_bytes
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery
 
 Held = TypeVar("Held")
-"""What a set keeps of a record besides its index: the caller's."""
+"""The caller's data about a record, which a set keeps besides its index."""
 
 ENTRY_BYTES: Final = 400
 """The memory of a record in a set, with what is kept of it, but without its body and the values it is sorted by."""
 
 OUTSIDE: Final = inf
-"""The index of a record that is not in the set: behind all others."""
+"""The index of a record that is not in the set: after all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SortedSet(Generic[Held]):
 
     @property
     def pages(self) -> frozenset[Page]:
-        """The pages that are open."""
+        """The open pages."""
         return frozenset(self._pages)
 
     def held(self, sow_key: bytes) -> Held | None:
@@ -145,7 +145,7 @@ class SortedSet(Generic[Held]):
             self._records[sow_key] = old[0], held
             index = self._keys.index(sort_key)
             return self._events(_Move(sow_key, held, index, index))
-        # Remove the old key before the new index is computed. In [1, 2, 3, 4], record 3 moves behind 4: with both
+        # Remove the old key before the new index is computed. In [1, 2, 3, 4], record 3 moves after 4: with both
         # keys in the list its index would be 4 instead of 3, outside a page that ends with the fourth record
         # (test_what_stays_is_updated_wherever_in_the_window).
         before = OUTSIDE if old is None else self._take_out(old[0])
@@ -210,7 +210,7 @@ class SortedSet(Generic[Held]):
 
 
 class HasBody(Protocol):
-    """What a set must keep of each record to build messages."""
+    """The data that a set must keep of each record to build messages."""
 
     @property
     def body(self) -> bytes:

@@ -42,7 +42,7 @@ Part = tuple[Any, list[bytes], list[tuple[str, ...]]]
 
 
 class Asked(NamedTuple):
-    """What a subscription asks for, in the words of the native core."""
+    """The request of a subscription, in the words of the native core."""
 
     oof: bool
     delta: bool
@@ -64,7 +64,7 @@ Demands = tuple[list[tuple[Steps, list[Any]]], list[tuple[Steps, float, float]],
 
 @dataclass(slots=True)
 class _Connection(Generic[P]):
-    """The subscriptions of one connection, and those of them of which the native core does not know enough."""
+    """The subscriptions of one connection, and those among them that the native core can't serve."""
 
     items: dict[P, None] = field(default_factory=dict)
     odd: set[P] = field(default_factory=set)
@@ -74,7 +74,7 @@ class DeliveryPlan(Generic[P]):
     """The live subscriptions of a topic.
 
     The native core has all plain subscriptions of a connection or none, because they share messages: it has them
-    while each of them asks only for what it knows (`asked_of`). Of some changes it makes no messages. Then Python
+    while each of them asks only for what it knows (`asked_of`). It makes no messages of some changes. Then Python
     does.
     """
 
@@ -112,7 +112,7 @@ class DeliveryPlan(Generic[P]):
                 f"expected a subscription that is not in the plan, got {item!r}; remove it first"
             )
         number = self._number_of[item] = next(self._numbers)
-        # It shares messages with no other, so the others may stay where they are.
+        # It shares no messages, so the other subscriptions of its connection may stay where they are.
         if not item.is_plain:
             self._by_python.add(item, item.engine, number)
             return
@@ -123,14 +123,14 @@ class DeliveryPlan(Generic[P]):
         if asked is None or (not was_odd and not self._take_natively(item, asked)):
             connection.odd.add(item)
         if connection.odd and not was_odd:
-            # The others share messages with it (test_the_subscriptions_of_a_connection_are_of_one_core).
+            # The others share messages with this one (test_the_subscriptions_of_a_connection_are_of_one_core).
             self._leave_to_python(connection)
         connection.items[item] = None
         if connection.odd:
             self._by_python.add(item, item.engine, number)
 
     def remove(self, item: P) -> None:
-        """Remove a subscription, if it is there."""
+        """Remove a subscription, if it was added."""
         number = self._number_of.pop(item, None)
         if number is None:
             return
@@ -170,6 +170,8 @@ class DeliveryPlan(Generic[P]):
             )
             return made
         except BaseException as error:
+            # Only the native core is lost. Python makes the messages from `start` on
+            # (test_a_native_core_that_panics_is_used_no_more).
             raise_unless_panic(error, f"{self._topic.name} [{partition}]")
             self._native = None
             return start, (), ()
@@ -187,7 +189,7 @@ class DeliveryPlan(Generic[P]):
         return self._by_python.on_change(seen)
 
     def _asked(self, item: P) -> tuple[Asked, tuple[str, Demands]] | None:
-        """Return what a subscription asks for; None if the native core does not know all of it."""
+        """Return the request of a subscription; None if the native core does not know all of it."""
         if self._native is None:
             return None
         asked, filter = asked_of(item), item.engine.filter
@@ -208,7 +210,7 @@ class DeliveryPlan(Generic[P]):
             self._native.remove(number)
 
     def _leave_to_python(self, connection: _Connection[P]) -> None:
-        """Take from the native core what it has of a connection."""
+        """Take all subscriptions of a connection from the native core."""
         for item in connection.items:
             if item in self._by_native:
                 number = self._number_of[item]
@@ -227,7 +229,7 @@ class DeliveryPlan(Generic[P]):
 
 
 def asked_of(item: Planned) -> Asked | None:
-    """Return what a plain subscription asks for; None if the native core does not know all of it."""
+    """Return the request of a plain subscription; None if the native core does not know all of it."""
     form, engine = item.terms.as_deltas.form, item.engine
     flat = None if form.select is None else form.select.flat
     if form.intrinsics or (form.select is not None and flat is None):
@@ -247,7 +249,7 @@ def asked_of(item: Planned) -> Asked | None:
 
 
 def demands_of(filter: Filter) -> Demands:
-    """Return what a filter demands of single fields, with the filter itself if it demands anything else."""
+    """Return a filter's demands on single fields, and the filter itself if it demands anything else."""
     if filter == ALL:
         return [], [], None
     terms = terms_of(filter)

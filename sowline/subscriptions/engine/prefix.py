@@ -1,6 +1,6 @@
 """The first records of an order, kept live; those that follow them are only counted. Pure.
 
-A page of 5 of a million records needs the first 5. Keeping a few hundred lets the page go on for a long time, because
+A page of 5 of a million records needs the first 5. Keeping a few hundred lets the page continue for long, because
 about as many records enter the first hundreds as leave them.
 """
 
@@ -13,7 +13,7 @@ from sowline.subscriptions.engine.page import Event, Held, Page, SortedSet
 class SortedPrefix(SortedSet[Held]):
     """A sorted set that holds the first of the records that match, and the number of the others.
 
-    It holds all records up to a certain sort key, its bound. Nothing is known of the records behind the bound but how
+    It holds all records up to a certain sort key, its bound. Nothing is known of the records after the bound but how
     many there are.
     """
 
@@ -46,7 +46,7 @@ class SortedPrefix(SortedSet[Held]):
             self._behind -= 1
         if now is None:
             return self.remove(sow_key)
-        # With nothing behind the bound there is no bound: a record that was the only one behind it is held again,
+        # With nothing after the bound there is no bound: a record that was the only one after it is held again,
         # wherever it is now (test_the_last_record_behind_comes_back). Sort keys have `<`, and not `<=`
         # (test_a_prefix_of_texts_that_fall).
         if not self._behind or not self._bound < now[0]:

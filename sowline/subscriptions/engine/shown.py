@@ -123,9 +123,9 @@ def difference(
     no_redundant: bool = False,
     touched: Container[bytes] = (),
 ) -> Due:
-    """Return the messages that turn the view that a client holds into the one of now; `oof` only if requested.
+    """Return the messages that turn the view that a client holds into the current one; `oof` only if requested.
 
-    `left` makes the `oof` of a record or group with this SOW key and this body. What is `touched` is sent, even if it
+    `left` makes the `oof` of a record or group with this SOW key and this body. A `touched` entry is sent, even if it
     is as it was.
     """
     due = [(key, left(key, shown.body)) for key, shown in held.items() if oof and key not in now]
@@ -146,7 +146,7 @@ def difference(
 def in_order(
     shown: Mapping[bytes, ShownRecord], order: Order, skip: int, end: int | None
 ) -> dict[bytes, ShownRecord]:
-    """Return the requested groups in the requested order: those behind the first `skip`, up to number `end`."""
+    """Return the requested groups in the requested order: those after the first `skip`, up to number `end`."""
     groups = list(shown.items())
     if order.terms:
         groups.sort(key=lambda group: order.key(orjson.loads(group[1].body), group[0]))

@@ -107,7 +107,7 @@ class ChangeView:
 
     def _of_document(self, writes: Writes | None) -> Metadata:
         if writes is None:
-            return self.topic
+            return self.topic  # a record of a topic without documents
         return document_about(self.topic, self.change.key_text or "", writes)
 
     def verdicts(self, filters: Sequence[Filter], *, is_now: bool) -> list[bool]:
@@ -169,13 +169,15 @@ class Subscription:
 
     @property
     def looks_back(self) -> bool:
-        """Whether it matters if the record before a change matched."""
+        """Whether the message depends on the record before a change."""
         return self.oof or self.delta
 
     def on_change(self, seen: ChangeView) -> Delivery | None:
         """Return the message for the subscriber; None if the change does not concern it."""
         if seen.change.shows_nothing_new:
             return None
+        # Parse the previous body only for subscribers that need it: that doubles the work for each change
+        # (test_without_oof_the_previous_record_is_not_read).
         is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
             if self.no_redundant and seen.change.is_redundant and seen.matched_before(self.filter):
@@ -210,6 +212,8 @@ def entitled(delivery: Delivery, filter: Filter) -> Delivery:
 
     If the record no longer matches, the message has the previous record, and nothing of the new write.
     """
+    # An `oof` for a record that no longer matches has the new body, which the user may not be allowed to see
+    # (test_who_may_not_see_the_new_record_shares_no_message_of_it).
     if delivery.command != OOF or delivery.reason != MATCH or filter.matches(orjson.loads(delivery.body)):
         return delivery
     assert delivery.previous is not None, (

@@ -89,7 +89,7 @@ class Conflated:
         `after` is the position of the partition before the change, and `time` the change's log time in ms.
         """
         # Check this once for a change, not for each of its messages. A record enters a new group b, then moves to c:
-        # the `oof` of b cancels b's pending message, so nothing is pending when c's message comes. Checked again, the
+        # the `oof` of b cancels b's pending message, so nothing is pending when c's message arrives. Later, the
         # interval would start where b existed, but the client never received b
         # (test_an_interval_begins_before_all_messages_of_a_change).
         if not self._pending:

@@ -25,7 +25,7 @@ from sowline.wire.server_message import ack, message
 
 
 class LedSubscription(ABC):
-    """A subscription whose life is that of its machine: it keeps no state of its own about that."""
+    """A subscription that follows its machine, and keeps no other state about its lifecycle."""
 
     def __init__(self, request: Subscribe, gate: ClientGate, terms: LifeTerms) -> None:
         self.request = request
@@ -33,7 +33,7 @@ class LedSubscription(ABC):
         self._gate = gate
         self._outbox = gate.outbox
 
-    # the interface of a session
+    # the interface for sessions
 
     @property
     def has_begun(self) -> bool:
@@ -70,7 +70,7 @@ class LedSubscription(ABC):
         """The log offsets and seconds that it is behind; 0 if the service does not know."""
         return 0, 0.0
 
-    # its life
+    # its lifecycle
 
     def tell(self, event: Event, result: Result | None = None, /, **begun: object) -> Action | None:
         """Report an event, and do what is due at once; return what takes time.
@@ -107,7 +107,7 @@ class LedSubscription(ABC):
         self.tell(ServiceSignal.COUNTED, result)
 
     def _instead(self, error: BaseException) -> BeginAt:
-        """Return where it begins because of an error; raise the error if it can't continue."""
+        """Return where it begins again after an error; raise the error if it can't continue."""
         is_gone = isinstance(error, SowlineError) and error.reason in GONE
         due = self.tell(ServiceSignal.GONE) if is_gone else None
         if not isinstance(due, BeginAt):

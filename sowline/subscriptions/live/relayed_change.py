@@ -13,7 +13,7 @@ WHOLE = Form(sow_key=True)
 
 
 class RelayedChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the message of a change lacks: the position of the partition before it, and its time in ms.
+    """The data that the message of a change lacks: the position of the partition before it, and its time in ms.
 
     `replay_time` is the time by which it is replayed, if that differs. `previous` and `known` are as in a `Delivery`.
     """

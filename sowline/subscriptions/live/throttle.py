@@ -22,7 +22,7 @@ class Throttle:
         """Return the seconds to wait before a message with this size and log time in ms; count the message."""
         now = self._clock()
         if self._rate.unit == "times":
-            # A producer's time may be centuries ahead, and nothing is replayed that is still to come
+            # A producer's time may be centuries ahead, and a replay does not wait for the future
             # (test_a_time_to_come_is_not_waited_for).
             log_time = min(log_time, time.time_ns() // 1_000_000)
             began, first = self._first = self._first or (now, log_time)

@@ -49,6 +49,7 @@ def rounded(value: Number, digits: int = 0) -> Number:
         return value
     if digits < -DIGITS_MAX:
         return 0
+    # By the notation that users see: the double of 2.675 is a little less, and would round to 2.67.
     written = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
     result = written.quantize(Decimal((0, (1,), -digits)), ROUND_HALF_UP, _WIDE)
     return int(result) if digits <= 0 or isinstance(value, int) else float(result)
@@ -107,6 +108,7 @@ def width_bucket(value: Number, low: Number, high: Number, count: int) -> int | 
         return 0
     if value >= high:
         return count + 1
+    # In exact fractions: with doubles, a value on a border could fall into the wrong bucket.
     start = Fraction(low)
     return math.floor(count * (Fraction(value) - start) / (Fraction(high) - start)) + 1
 
@@ -119,6 +121,7 @@ def geo_distance(latitude: float, longitude: float, other_latitude: float, other
     one, west, other, east = map(math.radians, angles)
     chord = math.sin((other - one) / 2) ** 2
     chord += math.cos(one) * math.cos(other) * math.sin((east - west) / 2) ** 2
+    # Rounding may leave the sum a little below 0 or above 1, where there is no root or no arcsine.
     return 2 * EARTH_RADIUS_METRES * math.asin(math.sqrt(min(1.0, max(0.0, chord))))
 
 

@@ -89,6 +89,7 @@ def _read_field(letter: str, source: str, position: int, fields: Fields) -> int:
 
 
 def _digits(count: int, source: str, position: int) -> str:
+    # Only ASCII: `isdigit` also accepts the digits of other scripts.
     end = position
     while end < position + count and "0" <= source[end : end + 1] <= "9":
         end += 1

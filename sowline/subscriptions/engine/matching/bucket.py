@@ -41,7 +41,7 @@ class Bucket(Generic[T]):
         self._loose[entry] = None
 
     def remove(self, entry: Entry[T]) -> None:
-        """Remove an entry, which must be there."""
+        """Remove an entry of the set."""
         if entry in self._loose:
             del self._loose[entry]
         else:
@@ -49,7 +49,7 @@ class Bucket(Generic[T]):
             self._packed.remove(entry)
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
-        """The entries, of all that the document leads to, whose filter is TRUE of it."""
+        """Return the entries whose filter is TRUE for a document that leads to the bucket."""
         loose = self._loose
         if self._packed is None and len(loose) < PACKED_MIN:
             return _asked(loose, document, about) if loose else []
@@ -60,6 +60,9 @@ class Bucket(Generic[T]):
     def _pack_if_due(self) -> None:
         removed = 0 if self._packed is None else self._packed.removed
         self._tries += len(self._loose)
+        # Packing at each change would cost a packing per subscription while a thousand clients subscribe
+        # (test_subscribing_between_changes_is_cheap). Empty rows are compared and kept in memory like all others,
+        # so most of them must not be empty (test_what_is_gone_takes_no_room).
         if not (self._loose and self._tries >= len(self)) and removed <= len(self):
             return
         entries = [*(() if self._packed is None else self._packed), *self._loose]
@@ -71,7 +74,7 @@ class Bucket(Generic[T]):
 
 
 class Packed(Generic[T]):
-    """Entries as rows of columns. None is added later; removed ones stay as empty rows."""
+    """Entries as rows of columns. No entry is added later; removed entries stay as empty rows."""
 
     def __init__(self, entries: Sequence[Entry[T]]) -> None:
         ranged, texted = _frequent(e.ranges for e in entries), _frequent(e.texts for e in entries)
@@ -102,10 +105,12 @@ class Packed(Generic[T]):
         self._present[row] = False
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
-        """The entries, of all that the document leads to, whose filter is TRUE of it."""
+        """Return the entries whose filter is TRUE for a document that leads to the bucket."""
         possible, sure = self._present, self._whole
         for read, column in self._columns:
             satisfied = column.judge(read(document))
+            # Doubles can't tell this value from a neighbor, or it is an array: ask the filters of these rows
+            # (test_a_value_of_any_kind_is_compared_as_filters_do).
             if satisfied is None:
                 sure = sure & ~column.bound
             else:

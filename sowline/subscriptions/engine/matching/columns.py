@@ -41,7 +41,7 @@ class RangeColumn:
         if isinstance(value, str):
             spelled = parse_number(value)
             if spelled is None:
-                # What spells no number is above all numbers.
+                # A text that doesn't spell a number is above all numbers.
                 return self._endless
             value = spelled
         if value is None or value != value:
@@ -63,7 +63,7 @@ class TextColumn:
         self._spells = any(parse_number(text) is not None for text in self._codes)
 
     def judge(self, value: Value) -> Mask | None:
-        """Texts are compared, NULL equals none, and a number none that spells no number."""
+        """Compare texts; NULL equals none, and a number equals no text that doesn't spell a number."""
         if isinstance(value, str):
             equal: Mask = self._wanted == self._codes.get(value, UNKNOWN)
             return self._free | equal

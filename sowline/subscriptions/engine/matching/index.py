@@ -34,7 +34,7 @@ class SubscriptionIndex(Generic[T]):
         return self._needing_about > 0
 
     def add(self, item: T, filter: Filter, number: int | None = None) -> None:
-        """Add an item; raise ValueError if it was added before. Its number is that of adding, if none is given."""
+        """Add an item; raise ValueError if it was added before. Without a number, it gets the next one."""
         if item in self._entry_of:
             raise ValueError(f"expected an item that is not in the index, got {item!r}; remove it first")
         entry = self._entries.get(filter.text)
@@ -44,13 +44,15 @@ class SubscriptionIndex(Generic[T]):
         self._entry_of[item] = entry
 
     def remove(self, item: T) -> None:
-        """Remove an item, if it is there."""
+        """Remove an item, if the index has it."""
         entry = self._entry_of.pop(item, None)
         if entry is None:
             return
         del entry.items[item]
         if not entry.items:
             del self._entries[entry.filter.text]
+            # Clients come and go for months: an empty bucket of each value would stay
+            # (test_nothing_is_left_of_what_is_gone).
             self._leave(entry)
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
@@ -82,7 +84,9 @@ class SubscriptionIndex(Generic[T]):
             del self._tables[entry.key.path]
 
     def _best_key(self, terms: Terms) -> Equality | None:
-        """Return the equality with the smallest buckets, so that values common to most filters do not fill one."""
+        """Return the equality with the smallest buckets."""
+        # A value that most filters want would lead to a bucket with most filters
+        # (test_a_value_that_most_filters_want_is_not_where_they_lie).
         return min(terms.equalities, key=self._crowd, default=None)
 
     def _crowd(self, equality: Equality) -> tuple[int, int]:

@@ -51,7 +51,7 @@ class LiveSubscriptions(Generic[T]):
             self._no_redundant.add(item)
 
     def remove(self, item: T) -> None:
-        """Remove an item, if it is there."""
+        """Remove an item, if it was added."""
         home = self._home.pop(item, None)
         if home is not None:
             home.remove(item)
@@ -61,6 +61,9 @@ class LiveSubscriptions(Generic[T]):
         """Return the deliveries of a change, in the order of the items; equal deliveries are one object."""
         if seen.change.shows_nothing_new:
             return []
+        # A redundant write has the same body, but a filter on metadata may match only since this write: only
+        # subscribers that hold the record can do without the message
+        # (test_a_redundant_write_that_moves_a_document_is_sent).
         silent = self._no_redundant if self._no_redundant and seen.change.is_redundant else frozenset[T]()
         found = self._plainly(seen, silent) if len(self._plain) and seen.now is not None else []
         for home in (self._with_delta, self._with_oof):
@@ -74,6 +77,7 @@ class LiveSubscriptions(Generic[T]):
                 found += _addressed(set(now).difference(staying), entered(seen.change))
             if home is self._with_oof and len(staying) < len(before):
                 found += _addressed(before.difference(staying), left(seen.change))
+        # Indexes find items in no order (test_a_change_means_to_all_what_it_means_to_each).
         if len(found) > 1:
             found.sort(key=itemgetter(0))
         return [(item, delivery) for _, item, delivery in found]

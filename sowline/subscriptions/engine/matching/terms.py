@@ -38,7 +38,7 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A filter's terms; `whole`: there are no others. For plain numbers, `ranges` are exact."""
+    """A filter's terms; if `whole`, it has no others. For plain numbers, `ranges` are exact."""
 
     equalities: tuple[Equality, ...]
     ranges: dict[Path, Range]
@@ -86,6 +86,8 @@ def point(literal: Number) -> Range | None:
 
 def _scalar_keys(value: Scalar) -> tuple[Key, ...]:
     if isinstance(value, str):
+        # The tuple keeps the text `"5"` from the text `"5.0"`: both equal the number 5, but not each other
+        # (test_an_equality_finds_nothing_else).
         number = parse_number(value)
         return (value,) if number is None else (value, (number,))
     return () if value is None else (value,)
@@ -116,7 +118,7 @@ def _useful(literals: Iterable[Scalar]) -> Iterator[str | Number]:
 
 
 def _literal_keys(literal: str | Number) -> tuple[Key, ...]:
-    """Where the values equal to a literal look: a number also equals texts that spell it, and a text numbers."""
+    """Return the keys of values that equal a literal: a number equals texts that spell it, and vice versa."""
     if isinstance(literal, str):
         number = parse_number(literal)
         return (literal,) if number is None else (literal, number)
@@ -138,6 +140,7 @@ def _bounded(path: Path, operator: str, number: Number) -> tuple[Path, Range] | 
     if not _is_exact(number):
         return None
     end = float(number)
+    # The next double makes an open end a closed one: columns compare with `<=` only (test_ends_of_ranges_are_exact).
     match operator:
         case "<":
             return path, (-inf, nextafter(end, -inf))
