@@ -69,5 +69,5 @@ class AsyncClient(RecordReading, Writing):
 
     @cached_property
     def _tls(self) -> ssl.SSLContext | None:
-        """The TLS options that verify the service."""
+        """The TLS options that verify the service; None without TLS."""
         return self._credentials.tls() if self._url.startswith(("https://", "wss://")) else None

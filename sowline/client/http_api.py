@@ -29,7 +29,7 @@ class HttpClient:
         self._tls = tls
 
     async def topics(self) -> dict[str, Any]:
-        """Return what the service answers about its topics."""
+        """Return the service's description of its topics."""
         return await self._request("GET", f"{self._url}/v1/topics", timeout=CONNECT_SECONDS_MAX)
 
     async def post(
