@@ -30,7 +30,7 @@ _PLAIN: Final = {
 _OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
 _OF_ARRAYS: Final = ("items", "prefixItems")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords with a schema for each of many names."""
+"""Keywords that map names to schemas."""
 
 _VALUES: Final = ("const", "enum", "default", "examples")
 """Keywords whose content is no schema."""
@@ -56,7 +56,7 @@ def typescript_of_schema(topic: str, name: str, schema: Mapping[str, Any]) -> st
 
 
 class _Document:
-    """The parts of a schema, by what references call them. Each part is an object of its own."""
+    """The parts of a schema, by the names that references use. Each part is a separate object."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._named: dict[str, Any] = {_BASE: schema}

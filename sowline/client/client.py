@@ -109,7 +109,7 @@ class Client:
             raise
 
     def _run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
-        # Only the start is under the lock: a reader that held it while it waits could not be woken by `close`
+        # Only the start is under the lock: if a reader held it while waiting, `close` could not wake that reader
         # (test_closing_the_client_wakes_its_readers).
         with self._lock:
             if self._is_closed:

@@ -240,7 +240,7 @@ class LocalView(_Following):
         with contextlib.suppress(SowlineError):  # a closed client has ended the view already
             self._run(self._end)
         thread = self._thread
-        # A callback may close its own view, and a thread can't join itself. No join is long, because it delays Ctrl-C.
+        # A callback may close its own view, and a thread can't join itself. Each join is short: it delays Ctrl-C.
         while thread is not None and thread is not threading.current_thread() and thread.is_alive():
             thread.join(SIGNAL_SECONDS_MAX)
 

@@ -110,8 +110,8 @@ def _owner_findings(
 
 
 def _view_findings(kafka: KafkaFacts, view: ComputedTopic, topics: Topics) -> Iterator[Finding]:
-    """Compare what a view reflects with what is applied of its source: the partition furthest behind counts."""
-    # A view with joins counts what it takes of several topics by itself.
+    """Compare the positions that a view reflects with those applied in its source: the largest lag counts."""
+    # A view with joins reads several topics, and numbers its positions itself: no offset of the source compares.
     if view.joins:
         return
     log, source = topics.named(view.name).log, topics.named(view.source)
