@@ -143,7 +143,7 @@ def _newest(url: str, connection: ConnectionOptions, topic: str, reason: str) ->
         answer = _ask(url, connection, topic, given | ({} if before is None else {"before": before}))
         yield from answer["messages"]
         (searched,) = answer["searched"]
-        # The service searches only a part of the dead letters per request: stop when a search makes no progress.
+        # A request searches only a part of the dead letters: stop when one makes no progress.
         if searched["complete"] or searched["begin"] == before:
             return
         before = searched["begin"]

@@ -64,8 +64,8 @@ class Looks:
 class TopicRow:
     """A topic; rates are per second. Rates and lags that are not known are None.
 
-    `lag` are the log records that queries do not see yet, and `lag_seconds` the time since they saw the log's end. The
-    query service that is furthest behind counts.
+    `lag` are the log records that queries do not see yet, and `lag_seconds` the time since they saw the log's end.
+    The query service that is furthest behind counts.
     """
 
     topic: str
