@@ -15,7 +15,7 @@ from sowline.errors import SowlineError
 from sowline.native import Core
 
 PREFIX = "sowline_"
-"""What the names of variables begin with, in lower case."""
+"""The prefix of the names of variables, in lower case."""
 
 WORKERS = "-materializer"
 """The suffix of the names of the materializers' consumer groups, after the setting `group`."""
