@@ -1,4 +1,4 @@
-"""The events of a changes topic as a frame, in Spark SQL: what `sowline.changes.event` reads, for whole topics."""
+"""The events of a changes topic as a frame, in Spark SQL: like `sowline.changes.event`, but for whole topics."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -107,7 +107,7 @@ def bookmark_text(log: str, position: Column) -> Column:
 
 
 def is_behind(positions: Positions, position: Column) -> Column:
-    """Whether a position, which must be given, is behind the position of its partition."""
+    """Whether a position, which must not be null, is after the position of its partition."""
     per_partition = [
         part for number, held in sorted(positions.items()) for part in (F.lit(number), literal(held))
     ]
@@ -145,6 +145,6 @@ def _position(era: Column, text: Column) -> Column:
 
 
 def _relative(era: Column, text: Column) -> Column:
-    """Return the struct of `[era/]offset[.index]`; without an era it is that of the event."""
+    """Return the struct of `[era/]offset[.index]`; without an era, the event's era applies."""
     own = F.when(text.contains("/"), F.substring_index(text, "/", 1).cast("bigint")).otherwise(era)
     return _position(own, F.substring_index(text, "/", -1))
