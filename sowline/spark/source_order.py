@@ -14,7 +14,7 @@ from sowline.commands.pipeline_row import PART, SinkColumn, SourceField
 from sowline.spark import sql
 
 ROW_BITS = 40
-"""Bits for the row within a file, in the number that orders rows. The other bits number the files of a micro-batch."""
+"""Bits for the row within a file, in the number that orders rows. The others number the files of a micro-batch."""
 
 LOOKED_UP_FILES_MAX = 16
 """Files whose ordinals each row looks up in a constant map, which Spark searches from its start.
