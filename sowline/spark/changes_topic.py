@@ -176,8 +176,8 @@ class ChangesTopic:
             return before_the_log()
         raise SowlineError(
             "bookmark_expired",
-            f"the log {self.log} [{number}] begins at offset {log_start}, after {_utc(moment)}: the state before can't"
-            " be known; ask for a later time",
+            f"the log {self.log} [{number}] begins at offset {log_start}, after {_utc(moment)}: the state before"
+            " can't be known; ask for a later time",
         )
 
     def _require_applied(self, firsts: Offsets) -> None:
