@@ -190,6 +190,8 @@ class ServiceConnection:
         log.warning("lost the connection to the query service at %s; trying again", printable(self._url))
         self._socket = await self._connect_within(None)
         log.warning("connected to the query service again")
+        # With other rights, the client may hold records that it may no longer see: everything is sent again
+        # (test_other_rights_begin_afresh).
         is_void = previous_rights is not None and self._rights not in (previous_rights, None)
         for request in self._carried.resume(is_void=is_void):
             await self.send(request)
@@ -215,6 +217,7 @@ class ServiceConnection:
                 if refusal is not None and next(refusals) >= len(BACK_OFF_SECONDS):
                     raise refusal from None
                 failure = no_answer("a query service", self._url, error)
+                # Another attempt mends no certificate, so a reconnecting client ends as well.
                 if isinstance(error, ssl.SSLError):
                     raise failure from error
                 if deadline is not None:

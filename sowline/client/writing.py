@@ -128,6 +128,7 @@ class Writing:
         With a `key`, all bodies belong to that record. The first record that is refused raises its reason; the
         records before it are written.
         """
+        # Earlier records go to Kafka directly, and could otherwise arrive after those that the service writes.
         await self.flush()
         outcomes: Counter[str] = Counter()
         effects: dict[str, Positions] = {}

@@ -224,6 +224,7 @@ class KafkaExamination:
         for asked, outcome in outcomes.items():
             if isinstance(outcome, TimeoutError):
                 self.unanswered.append(f"{what(asked)}: no answer within {2 * ANSWER_SECONDS_MAX:g} s")
+            # A group without members need not exist: that is no refusal.
             elif (
                 isinstance(outcome, KafkaException)
                 and outcome.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND
