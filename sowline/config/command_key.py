@@ -1,4 +1,4 @@
-"""Finds the record that a command names, and the partition that owns it: the same way for all who read commands."""
+"""Finds the record that a command names, and the partition that owns it: the same for clients, owners and tools."""
 
 import msgspec
 

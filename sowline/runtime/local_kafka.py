@@ -148,7 +148,7 @@ class LocalKafka:
 
         The cluster id identifies our broker: another one may have taken the port first.
         """
-        # A Kafka client would wait a second for a port that nothing listens on, and log each refused connection.
+        # A Kafka client would wait a second for a port that nothing listens on.
         if not is_listening(self._ports[0]):
             return False
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})

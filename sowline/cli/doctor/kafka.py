@@ -199,7 +199,7 @@ class KafkaExamination:
             partition: answer for partition, answer in answers.items() if answer.offset != OFFSET_INVALID
         }
         self.unanswered += [
-            f"offsets of {partition.topic} [{partition.partition}]: none came"
+            f"offsets of {partition.topic} [{partition.partition}]: none reported"
             for partition in answers
             if partition not in known
         ]
