@@ -116,6 +116,7 @@ class MessageFormat(_FormatModel):
 
     def schema_of(self, type: CodecType) -> Schema:
         """Return the options as the text that the codec of a message type reads."""
+        # Sorted, because this text identifies the options: the order in which a user writes them must not change it.
         return Schema(type, orjson.dumps(self.sent(), option=orjson.OPT_SORT_KEYS).decode())
 
     def sent(self) -> dict[str, Any]:

@@ -287,6 +287,7 @@ def read_settings(**given: Any) -> Settings:
         return Settings.model_validate(_of_environment() | given)
     except ValidationError as error:
         misfits = [_misfit(str(one["loc"][0]), expected_by(one), one["input"]) for one in error.errors()]
+    # Outside of the block: as the cause of this error, Pydantic's would show the values of secrets in a traceback.
     raise SettingsError(misfits)
 
 
@@ -295,6 +296,7 @@ def _of_environment() -> dict[str, str]:
     names = (
         (name.lower().removeprefix(PREFIX), name) for name in os.environ if name.lower().startswith(PREFIX)
     )
+    # Commands have further variables, such as SOWLINE_URL.
     return {field: os.environ[name] for field, name in names if field in Settings.model_fields}
 
 
