@@ -29,7 +29,7 @@ def running(config: Path, directory: Path) -> Iterator[ExampleStack]:
     command = [sys.executable, "-m", "sowline", "up", "--config", str(config), "--port", "0"]
     command += ["--data-dir", str(directory / "data")]
     environment = {"JAVA_TOOL_OPTIONS": QUICK_START} | os.environ
-    environment.pop("SOWLINE_KAFKA", None)  # the orders of the example must not go to the reader's own cluster
+    environment.pop("SOWLINE_KAFKA", None)  # keeps the example's orders out of the reader's own cluster
     log = directory / "sowline.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(

@@ -79,7 +79,7 @@ class _Document:
         return base
 
     def target(self, part: Mapping[str, Any]) -> Node | None:
-        """Return what a part refers to: None if it refers to nothing, True if that is not in the schema."""
+        """Return the target of a part: None if it refers to nothing, True if that is not in the schema."""
         reference = "#" if part.get("$recursiveRef") == "#" else part.get("$ref")
         if not isinstance(reference, str):
             return None
@@ -113,7 +113,7 @@ def _parts(part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _joined(base: str, reference: str) -> str:
-    """Return what a reference leads to, without its fragment. `urljoin` joins only URIs of schemes that it knows."""
+    """Return the URI of a reference, without its fragment. `urljoin` joins only URIs of schemes that it knows."""
     scheme, _, rest = base.partition(":")
     url = urldefrag(urljoin(f"http:{rest}", reference)).url
     return url if urlsplit(reference).scheme else f"{scheme}:{url.partition(':')[2]}"

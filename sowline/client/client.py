@@ -126,7 +126,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Flush what was published, and close the connection; wake other threads that wait."""
+        """Flush all publishes, and close the connection; wake other threads that wait."""
         with self._lock:
             if self._is_closed:
                 return

@@ -143,7 +143,7 @@ class AsyncLocalView(_Following):
         await self.close()
 
     async def close(self) -> None:
-        """Unsubscribe; what the view shows stays readable."""
+        """Unsubscribe; the records of the view stay readable."""
         await self._end()
         if self._task is not None:
             self._task.cancel()

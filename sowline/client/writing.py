@@ -36,7 +36,7 @@ KEY_OVERHEAD = 9
 
 NDJSON = "application/x-ndjson"
 POSTED = ("correlation", "expiration")
-"""Metadata that goes with a delta as a parameter of its request."""
+"""Metadata that is sent with a delta as a parameter of its request."""
 
 
 LINES_MAX = 1000

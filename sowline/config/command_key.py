@@ -32,7 +32,7 @@ def keyed_body(
 
 
 def read_body(bodies: TypedBodies, value: bytes, reader: str, command: Command) -> ReadBody:
-    """Return what a command's message means under a reader schema: a delta, or a whole record."""
+    """Return the meaning of a command's message under a reader schema: a delta, or a whole record."""
     if command.command == DELTA_PUBLISH:
         return bodies.read_delta(value, reader, command.fields)
     return bodies.read(value, reader)

@@ -204,7 +204,7 @@ class HistoryDefinition(TopicsModel):
 
 
 def refuse_twice(what: str, names: list[str]) -> None:
-    """Raise ValueError if a name is in a list twice; `what` says what it names."""
+    """Raise ValueError if a name is in a list twice; `what` is the noun for errors."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

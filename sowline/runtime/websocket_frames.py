@@ -70,7 +70,7 @@ class FrameReader:
         self._bytes_max = bytes_max
         self._buffer: bytearray | None = None
         self._parsing: Generator[None, None, Frame] | None = None
-        """Reads the frame of which the buffer has the beginning."""
+        """Reads the frame whose beginning is in the buffer."""
         self._message: bytearray | None = None
         """The fragments of a message so far."""
         self._opcode = Opcode.TEXT

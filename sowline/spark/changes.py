@@ -72,7 +72,7 @@ def _counts(changes: ChangesTopic) -> Column:
         era = max((era for era, _ in of.eras), default=0)
         latest = F.when(F.col("partition") == number, era).otherwise(latest)
     sentence = (
-        f"a new era of {changes.name} [%s] began: start the stream again, and it continues from its checkpoint"
+        f"a new era of {changes.name} [%s] began: start the stream again, to continue from its checkpoint"
     )
     stop = F.raise_error(F.format_string(sentence, F.col("partition"))).cast("boolean")
     return F.when(F.col("rank_era") > latest, stop).otherwise(~is_ended(facts))

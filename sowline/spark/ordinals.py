@@ -1,6 +1,6 @@
 """The ordinals of a stream's files: numbers that rise in the order in which the files are taken.
 
-Spark's checkpoint says which files a micro-batch has. This module numbers them in the order of their modification
+Spark's checkpoint shows which files a micro-batch has. This module numbers them in the order of their modification
 times. It stores the numbers in the same checkpoint before it writes the micro-batch, so the files keep their numbers
 when a micro-batch is written again.
 """

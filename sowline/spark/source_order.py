@@ -1,6 +1,6 @@
 """Brings all rows of a key to one task, in the order of their source: as the sink has to write them.
 
-Rows keep their columns, and get those that say where each comes from. Spark drops before a shuffle what nothing needs
+Rows keep their columns, and get columns with their origin. Spark drops before a shuffle what nothing needs
 after it. So the sink makes commands of rows after the shuffle, which carries columns then and not their JSON.
 """
 

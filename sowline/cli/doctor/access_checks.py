@@ -1,4 +1,4 @@
-"""Checks of the access file: whether a view shows a role what the role may not read. This module sends no requests.
+"""Checks of the access file: whether a view shows a role data that it may not read. This module sends no requests.
 
 Rights to a view are its own: a role may read a view without the topic that it is computed from.
 """

@@ -92,9 +92,7 @@ def _wrong_topics(path: str, error: SowlineError) -> Iterator[Finding]:
         yield Finding("topics_file", "error", path, "a file of topics", error.message, advice)
         return
     for problem in error.problems:
-        yield Finding(
-            "topics_file", "error", problem.address, "a valid definition", problem.reason, advice
-        )
+        yield Finding("topics_file", "error", problem.address, "a valid definition", problem.reason, advice)
 
 
 def see_directory(path: Path) -> DirectoryFacts:

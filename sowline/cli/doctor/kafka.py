@@ -243,7 +243,7 @@ class KafkaExamination:
             self.unanswered.append(f"records of {_named(left)}: {error.args[0].str()}")
             return
         if left:
-            self.unanswered.append(f"records of {_named(left)}: not all arrived within {READ_SECONDS_MAX:g} s")
+            self.unanswered.append(f"records of {_named(left)}: not all read within {READ_SECONDS_MAX:g} s")
 
     def _tails(
         self, spans: Mapping[TopicPartitionId, Span], left: set[TopicPartitionId]
