@@ -1,4 +1,4 @@
-"""`python -m bench [NAME …]`: run measurements and print each as a ratio to something in the same run."""
+"""`python -m bench [NAME …]`: run measurements and print each as a ratio to another one in the same run."""
 
 import os
 import platform
@@ -58,7 +58,7 @@ BENCHMARKS = (
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(BENCHMARKS))
 @click.option("--records", default=1_000_000, show_default=True, help="Records of the load.")
-@click.option("--runs", default=3, show_default=True, help="How often each is measured, by turns.")
+@click.option("--runs", default=3, show_default=True, help="How often each is measured, in turn.")
 @click.option(
     "--page",
     "pages",

@@ -18,4 +18,4 @@ def broker() -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as directory, LocalKafka(Path(directory)) as local:
         yield local.bootstrap
-        gc.collect()  # clients that nobody holds any more, before they miss their broker
+        gc.collect()  # clients that are no longer referenced, before they miss their broker

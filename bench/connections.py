@@ -1,11 +1,11 @@
-"""Ten thousand WebSocket clients of one gateway, each with a filter of its own, compared to a bare server's.
+"""Ten thousand WebSocket clients of one gateway, each with its own filter, compared to a bare server's.
 
-The gateway is the service as clients meet it, in a process of its own; behind it is one node, which makes the
-changes. Clients are raw connections of this process. The bare server is one of `websockets` that sends frames of the
-same size to the same number of connections. Everything is on this machine, over loopback, without TLS.
+The gateway is the service that clients use, in its own process. Its only node makes the changes. Clients are raw
+connections of this process. The bare server is one of `websockets` that sends frames of the same size to the same
+number of connections. Everything is on this machine, over loopback, without TLS.
 
-First some clients connect, and get changes all the time. Then all others connect at once: a storm. Afterwards changes
-come at a steady rate, then as fast as they can be made.
+First some clients connect, and get changes all the time. Then all others connect at once: a storm. Then changes
+arrive at a steady rate, and finally as fast as they can be made.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from sowline_query_service.replica.plain_run import EventAtOffset
 
 CLIENTS = 10_000
 EARLY = 500
-"""Clients that are there before the storm."""
+"""Clients that are connected before the storm."""
 
 EARLY_RATE = 200
 """Changes a second while the others connect."""
@@ -69,7 +69,7 @@ MEASURED = (
     "messages/s at full rate",
     "µs CPU a message at full rate",
 )
-"""What each of the `Figures` is."""
+"""The meaning of each of the `Figures`."""
 
 
 class Traffic(NamedTuple):
@@ -95,7 +95,7 @@ async def paced(traffic: Traffic, send: Any) -> None:
         await asyncio.sleep(TICK_SECONDS if traffic.rate else 0)
         due = int((time.monotonic() - began) * traffic.rate) if traffic.rate else done + 100
         while done < min(due, traffic.changes):
-            # In turn where it is fast: each client gets as many.
+            # In turn if it is fast, so that each client gets the same number.
             number = chance.randrange(traffic.clients) if traffic.rate else done % traffic.clients
             send(number, traffic.start + done)
             done += 1
@@ -205,7 +205,7 @@ def _report(service: GatewayService, ready: Connection) -> None:
 
 
 class Arrivals:
-    """What all clients have received."""
+    """The messages that all clients have received."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -218,7 +218,7 @@ class Arrivals:
         self.messages, self.seconds = 0, []
 
     async def reached(self, messages: int) -> None:
-        """Wait until so many messages have come."""
+        """Wait until this many messages have arrived."""
         async with asyncio.timeout(SECONDS_MAX):
             while self.messages < messages:
                 await asyncio.sleep(0.005)
@@ -276,16 +276,16 @@ async def connected(
 
 
 class Figures(NamedTuple):
-    """What one server did, in one run; the times are from the making of a change to its arrival."""
+    """The figures of one server in one run; times are from the making of a change to its arrival."""
 
     connects_per_second: float
     kb_per_connection: float
     storm_p99_ms: float
-    """Of those that were there before."""
+    """The p99 of the clients that were connected before."""
     median_ms: float
     p99_ms: float
     steady_us: float
-    """CPU of the server's process for a message, at a steady rate."""
+    """CPU of the server's process per message, at a steady rate."""
     full_per_second: float
     full_us: float
 
@@ -324,7 +324,7 @@ class Measured:
         )
 
     async def _storm(self) -> tuple[float, float, float]:
-        """Connect all others while the early ones get changes; return connects a second, KB each, and a p99."""
+        """Connect all others while the early ones get changes; return connections a second, KB each, and a p99."""
         sending = asyncio.create_task(
             self._sent(Traffic(EARLY, int(EARLY_RATE * STORM_SECONDS), EARLY_RATE, self._changes))
         )
@@ -351,7 +351,7 @@ class Measured:
 
 
 def run(records: int, runs: int) -> str:
-    """Measure the gateway and the bare server by turns; return the table of medians."""
+    """Measure the gateway and the bare server in turn; return the table of medians."""
     del records
     spare_the_collector()
     found: dict[str, list[Figures]] = {"gateway": [], "bare server": []}

@@ -1,8 +1,7 @@
 """The console in a browser: until it can be used, until the first rows, and until all of 100,000 rows are drawn.
 
-Beside it, the same browser reads the same records over a WebSocket of its own and parses the frames: no page can do
-without that. Then the same of a topic with three times as many records, of 40 fields: of these, the page holds the
-first 100,000.
+For comparison, the same browser reads the same records over its own WebSocket and parses the frames: every page must
+do that. Then the same with a topic of three times as many records, of 40 fields; the page holds the first 100,000.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""One record to 250 of ten thousand clients: Sowline, Centrifugo, and a native loop that does nothing but send.
+"""One record to 250 of ten thousand clients: Sowline, Centrifugo, and a native loop that only sends.
 
-The load is that of `bench.keyed` with 40 keys: the same publisher, broker, records, rates and clients, by turns. A
+The load is that of `bench.keyed` with 40 keys: the same publisher, broker, records, rates and clients, in turn. A
 server starts again for each turn, in which the rate is raised until it is not sustained.
 """
 
@@ -19,7 +19,7 @@ OURS = "Sowline"
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all by turns; return the table of medians."""
+    """Measure all in turn; return the table of medians."""
     del records
     found: dict[tuple[str, int], list[Held]] = defaultdict(list)
     with broker() as kafka:

@@ -17,7 +17,7 @@ from sowline.model.difference import difference, union
 from sowline.model.select import parse_select
 
 BODIES_MAX = 2_000
-"""More pairs of bodies would tell no more."""
+"""More pairs of bodies would not change the result."""
 
 KEYS = (("order",),)
 SELECT = parse_select("[-/,+/order,+/qty]")
@@ -28,7 +28,7 @@ PARSE = "orjson.loads of both"
 
 
 def run(records: int, runs: int) -> None:
-    """Measure both loads by turns, and print medians and ratios."""
+    """Measure both loads in turn, and print medians and ratios."""
     orders = bodies_of(min(records, BODIES_MAX))
     for load, bodies in (("orders", orders), ("flat", [_flat(body) for body in orders])):
         pairs = [(body, _changed(body)) for body in bodies]

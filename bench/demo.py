@@ -1,6 +1,6 @@
-"""The demo's first minute: until the first record and the first row of the board; and its Spark while nothing comes.
+"""The demo's first minute, until the first record and the first row of the board; and its Spark without input.
 
-Beside it, the same machine starts Kafka alone: the part of a start that no design of ours can shorten.
+For comparison, the same machine starts Kafka alone: the part of a start that no design of ours can shorten.
 """
 
 import re
@@ -32,7 +32,7 @@ class Start(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Start the demo some times, then leave it without input; return a table of medians."""
+    """Start the demo several times, then leave it without input; return a table of medians."""
     kafka = statistics.median(_kafka() for _ in range(runs))
     starts = [_start() for _ in range(runs)]
     medians = [statistics.median(each) for each in zip(*starts, strict=True)]
@@ -90,7 +90,7 @@ def _url(demo: subprocess.Popen[str]) -> str:
 
 
 def _idle() -> float:
-    """Return the share of a core that the pipeline's processes take while no slice comes."""
+    """Return the share of a core that the pipeline's processes take while no slice arrives."""
     with _demo("--speed", "0.001") as demo:
         _url(demo)
         time.sleep(SETTLE_SECONDS)

@@ -1,7 +1,7 @@
 """Deltas of documents, read and applied, as ratios to `json.loads` of a patch and a dict update.
 
-The documents are orders of about 0.9 KB; a patch changes two fields of each. Texts are all different but where one is
-used again and again; everything runs in one thread, and CPU time is what is reported.
+The documents are orders of about 0.9 KB; a patch changes two fields of each. All texts differ, except where one is
+reused. Everything runs in one thread, and CPU time is reported.
 """
 
 import json
@@ -18,7 +18,7 @@ from sowline.language.emodb.parse import read_delta
 from sowline.runtime.native import native_core
 
 DOCUMENTS_MAX = 2_000
-"""More of them would tell no more."""
+"""More of them would not change the result."""
 
 PATCH = "json.loads of a patch, dict update"
 SAME = "map of 2 fields, one text for all"
@@ -29,7 +29,7 @@ Task = Callable[[Documents], None]
 
 
 def run(records: int, runs: int) -> None:
-    """Measure by turns, and print medians and ratios."""
+    """Measure in turn, and print medians and ratios."""
     bodies = bodies_of(min(records, DOCUMENTS_MAX))
     print(f"{len(bodies):,} documents of {len(bodies[0])} bytes, one thread, CPU time", flush=True)
     report(measure([json.loads(body) for body in bodies], runs))

@@ -1,4 +1,4 @@
-"""Many records that expire at one instant: how long until the last is sent, and what live traffic does meanwhile."""
+"""Many records that expire at one instant: how long until the last is sent, and the lag of live traffic."""
 
 import multiprocessing
 import tempfile
@@ -64,7 +64,7 @@ def _write(kafka: str, count: int, due: float) -> None:
 
 
 def _watch(url: str, count: int, pipe: Connection) -> None:
-    """Say when the first and the last record are reported as expired."""
+    """Report when the first and the last record are reported as expired."""
     with Client(url) as client:
         stream = client.sow_and_subscribe("orders", filter="/id >= 0", options="oof")
         pipe.send(next(stream).command)

@@ -1,6 +1,6 @@
 """Many subscribers with a filter each, no two the same, compared to one: messages a second, and what a change costs.
 
-The loads and the servers are those of `bench.subscribers`, over loopback: a query service as clients meet it, and a
+The loads and the servers are those of `bench.subscribers`, over loopback: a query service as clients use it, and a
 bare `websockets` server that sends the same connections ready-made frames.
 """
 
@@ -27,7 +27,7 @@ CASES = (
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all cases by turns; return a table of medians and ratios."""
+    """Measure all cases in turn; return a table of medians and ratios."""
     figures = measure(CASES, max(records, 2 * RECORDS), runs)
     one = _micros_a_change(figures[0])
     checkpoint = (

@@ -7,7 +7,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 CHART = DOCS / "pictures" / "figures.svg"
 BAR, GAP, WIDTH, VALUE = 18, 10, 720, 44
 LINE, LABEL = 20, 17
-"""The heights of a title and of a label, which stands above its bar: a long one has room there."""
+"""The heights of a title and of a label, which is above its bar, where a long label has room."""
 STYLE = """
 text { font: 13px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #5c6773 }
 .title { font-weight: 600; font-size: 14px } .value { font-weight: 600 }

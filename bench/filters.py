@@ -54,7 +54,7 @@ PARTITION = "np.argpartition of the same doubles"
 
 
 def run(records: int, runs: int) -> None:
-    """Measure by turns, and print medians and ratios."""
+    """Measure in turn, and print medians and ratios."""
     bodies = bodies_of(records)
     print(f"{records:,} records of {len(bodies[0])} bytes, one thread; {CONDITION}", flush=True)
     condition = compile_filter(CONDITION)
@@ -167,7 +167,7 @@ def _measure(tasks: Tasks, runs: int) -> Seconds:
 
 
 def _lookups(bodies: Sequence[bytes]) -> dict[int, float]:
-    """The median seconds of finding one record by two fields, after so many records."""
+    """The median seconds of finding one record by two fields, in this many records."""
     index = HashIndex([parse_path("/order"), parse_path("/customer")])
     read = reader_of(index.paths)
     sizes = sorted({len(bodies) // 100, len(bodies) // 10, len(bodies)})

@@ -1,7 +1,7 @@
 """Readers of raw WebSocket frames: thousands of connections in one thread, at the least price a frame.
 
 A reader unpacks no message: it counts messages by their first field and knows the last one by its bookmark, so that
-what it measures is the server at the other end.
+it measures the server.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ TEXT = 0x81
 """The first byte of a whole text frame."""
 
 MESSAGE_BYTES_MAX = 2048
-"""Of the messages that are measured: the end of a frame of this size holds the whole of the last one."""
+"""The maximum size of a measured message: the end of a frame of this size holds the whole last message."""
 
 CONNECTING_MAX = 100
 """Handshakes at once."""
@@ -32,14 +32,14 @@ def request(command: str, topic: str, **more: object) -> bytes:
 
 
 class Ask(NamedTuple):
-    """What one connection asks for, and the bookmark of the last message to it."""
+    """The request of one connection, and the bookmark of the last message to it."""
 
     request: bytes
     last: bytes
 
 
 class Reader(asyncio.Protocol):
-    """One connection: sends its request, notes the answer, and counts what comes behind it."""
+    """One connection: sends its request, notes the answer, and counts the messages after it."""
 
     def __init__(self, ask: Ask, keep: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -50,21 +50,21 @@ class Reader(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self.answered: asyncio.Future[None] = loop.create_future()
         self.finished: asyncio.Future[float] = loop.create_future()
-        """When the last message came, on the clock of all processes."""
+        """When the last message arrived, on the clock of all processes."""
         self.frames: list[bytes] = []
         self.frame_count = 0
         self.messages = 0
         self.bytes = 0
-        """Of the frames' payload."""
+        """The bytes of the frames' payload."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the WebSocket."""
+        """Request the WebSocket."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
         transport.write(HANDSHAKE)
 
     def data_received(self, data: bytes) -> None:
-        """Take all frames that are whole."""
+        """Take all complete frames."""
         self._buffer += data
         if self._is_open or self._opened():
             self._take_frames()
@@ -76,7 +76,7 @@ class Reader(asyncio.Protocol):
                 future.set_exception(error or ConnectionError("the server closed the connection"))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         assert self._transport is not None
         self.answered.cancel()
         self.finished.cancel()

@@ -75,7 +75,7 @@ class Figures(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure one query service, and a gateway over one and over two nodes, by turns; return the table."""
+    """Measure one query service, and a gateway over one and over two nodes, in turn; return the table."""
     records = min(records, 200_000)
     found: dict[tuple[str, str], list[Figures]] = {}
     for _ in range(runs):
@@ -130,7 +130,7 @@ async def _ask(client: AsyncClient, query: dict[str, Any], taken: list[float], u
 
 @contextmanager
 def _serving(records: int, shards: int) -> Iterator[tuple[int, list[int]]]:
-    """Lend the port that clients ask, and the processes behind it; without shards, a query service's."""
+    """Lend the port for clients, and the processes that serve it; without shards, those of a query service."""
     context = get_context("spawn")
     with ExitStack() as stack:
 

@@ -1,7 +1,7 @@
-"""What greedy clients cost a service: its slowest answer to a probe, and its peak memory beside the documented bound.
+"""The cost of greedy clients to a service: its slowest answer to a probe, and its peak memory next to its bound.
 
-Each kind meets a query service of its own with 200,000 records, or the service that computes views. The clients work
-in a process of lower priority, so that the load they make does not keep the service from its core.
+Each kind has its own query service with 200,000 records, or the service that computes views. The clients work in a
+process of lower priority, so that the load they make does not keep the service from its core.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ SUBSCRIPTIONS = SETTINGS.backlog_bytes_max + 10_000 * 20 * 1024
 
 
 class Kind(NamedTuple):
-    """What greedy clients do, and what memory the pages say that it takes at most, in addition to the records."""
+    """A kind of greedy clients, and the memory that it may take by the documentation, in addition to the records."""
 
     name: str
     work: str
@@ -188,7 +188,7 @@ def _posts(url: str, stopped: Stopped) -> None:
 
 
 def _asked(url: str, requests: list[dict[str, object]], stopped: Stopped) -> None:
-    """Send requests on one WebSocket, and read what comes."""
+    """Send requests on one WebSocket, and read the answers."""
     with contextlib.closing(_connected(url)) as made:
         made.sendall(HANDSHAKE)
         made.recv(4096)

@@ -1,9 +1,9 @@
-"""What things cost as there are more of them: records, subscriptions, partitions.
+"""The cost of each record, subscription and partition as their number grows.
 
-Records: what the materializer's partition and the query service's state do, in a process of their own for each size,
-without Kafka: a store that holds so many records, updates of them by chance through the very code that applies a log,
-the store opened and checked as after a restart, and queries of a state in memory. Subscriptions: in-process matching.
-Partitions: whole materializers and the whole system, with Kafka.
+Records: the materializer's partition and the query service's state, without Kafka, in a process for each size. The
+partition opens and checks a store of this many records, as after a restart, and applies random updates with the code
+that applies a log. The state is queried in memory. Subscriptions: in-process matching. Partitions: whole
+materializers and the whole system, with Kafka.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ LARGE_CACHE_BYTES_MAX = 4 * CACHE_BYTES_MAX
 
 
 def run(records: int, runs: int) -> str:
-    """Measure sizes of a hundredth of `records`, of so many and of ten times as many; return three tables."""
+    """Measure with a hundredth of `records`, with `records`, and with ten times as many; return three tables."""
     return "\n\n".join((_of_records(records), _of_subscriptions(runs), _of_partitions(records // 5)))
 
 
@@ -84,7 +84,7 @@ def run(records: int, runs: int) -> str:
 
 
 class Stored(NamedTuple):
-    """What a partition of so many records costs."""
+    """The cost of a partition with this many records."""
 
     apply_cpu_us: float
     headers_cpu_us: float
@@ -95,7 +95,7 @@ class Stored(NamedTuple):
 
 
 class Queried(NamedTuple):
-    """What a query service's state of so many records costs."""
+    """The cost of a query service's state with this many records."""
 
     rss_bytes: float
     key_us: float
@@ -141,7 +141,7 @@ def _of_records(records: int) -> str:
 
 
 def _apart(task: Callable[[int], Figure], size: int) -> Figure:
-    """Do a task in a process of its own, which gives its memory back."""
+    """Do a task in its own process, whose end frees its memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(task, size).result()
 
@@ -208,7 +208,7 @@ def _stored(size: int, cache_bytes_max: int = CACHE_BYTES_MAX) -> Stored:
 
 
 def _fill(store: RocksStore, size: int) -> Checkpoint:
-    """Write a record for each of so many log records, and the head behind them."""
+    """Write a record for each of this many log records, and the head after them."""
     end = Position(0, size - 1)
     checkpoint = Checkpoint(
         position=end, last_change=end, definition=DEFINITION.digest, limits=DEFINITION.limits, records=size
@@ -325,7 +325,7 @@ def _rss_bytes() -> int:
 
 
 def _of_subscriptions(runs: int) -> str:
-    """What a change costs that matches none of the subscriptions, or one."""
+    """The cost of a change that matches none of the subscriptions, or one."""
     rows = []
     for matches in (0, 1):
         micros = []
@@ -368,7 +368,7 @@ def _matched(live: LiveSubscriptions[int], changes: list[Change], matches: int) 
 
 
 def _of_partitions(records: int) -> str:
-    """What a record costs one materializer, and how long it takes to a subscriber, by the number of partitions."""
+    """The cost of a record to one materializer, and its time to a subscriber, by the number of partitions."""
     with broker() as kafka:
         services = [_of_services(kafka, records, partitions) for partitions in PARTITIONS]
         seconds = min(LIVE_SECONDS, records / RATE)

@@ -1,8 +1,8 @@
-"""How long a subscriber waits for its records, and for live changes behind them; and until a lost client is back.
+"""How long a subscriber waits for its records, and for live changes after them; and until a lost client is back.
 
-Records change 2,000 times a second all the while. A snapshot is over with the last record of its group, and live with
-the first change behind it. Then all clients lose their connections at one instant, and connect again with the
-bookmark of the last message that each has. Each checks that it misses no change of its record, and gets none twice.
+Records change 2,000 times a second all the while. A snapshot ends with the last record of its group, and is live with
+the first change after it. Then all clients lose their connections at one instant, and connect again with the bookmark
+of the last message that each has. Each verifies that it misses no change of its record, and gets none twice.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ _BOOKMARK = re.compile(rb'"bookmark":"([^"]+)"')
 
 
 class Snapshot(NamedTuple):
-    """Seconds from a request to the end of its group, and to the first change behind that."""
+    """Seconds from a request to the end of its group, and to the first change after that."""
 
     whole: float
     live: float
 
 
 class Follower(Reader):
-    """A subscriber that notes when its group ends and when its first change comes."""
+    """A subscriber that notes when its group ends and when its first change arrives."""
 
     group_ended = 0.0
 
@@ -66,7 +66,7 @@ class Follower(Reader):
 
 
 class OfOneRecord(Follower):
-    """A subscriber of one record, whose changes are numbered. It can come back with its bookmark."""
+    """A subscriber of one record, whose changes are numbered. It can reconnect with its bookmark."""
 
     next_number: int | None = None
     """That of the next change; None before the first."""
@@ -151,7 +151,7 @@ async def _lose_all(port: int) -> list[float]:
 
 @contextmanager
 def _changing(kafka: str, topic: str, keys: int) -> Iterator[None]:
-    """Change the records of a topic all the while, from a process of its own."""
+    """Change the records of a topic during the block, from another process."""
     context = multiprocessing.get_context("spawn")
     stopped = context.Event()
     process = context.Process(target=_change, args=(kafka, topic, keys, stopped))
@@ -173,7 +173,7 @@ def _fill(kafka: str, topic: str, keys: int) -> None:
 
 
 def _change(kafka: str, topic: str, keys: int, stopped: Event) -> None:
-    """Publish records by chance at the rate, until it is stopped."""
+    """Publish random records at the rate, until it is stopped."""
     producer, chance, numbers = _producer(kafka), random.Random(7), [0] * keys
     for _ in at_rate(producer, RATE, lambda: not stopped.is_set()):
         key = chance.randrange(keys)

@@ -44,7 +44,7 @@ QUERIES = {
 
 
 def run(records: int, runs: int) -> None:
-    """Measure what it costs to keep the past, then queries of it, and print medians and ratios."""
+    """Measure the cost of keeping the past, then queries of it, and print medians and ratios."""
     state = _filled(bodies_of(records), HISTORY)
     gc.freeze()
     topic = state.topics["orders"]
@@ -75,7 +75,7 @@ def _filled(bodies: list[bytes], more: str) -> ServedTopics:
 
 
 def _changes(topic: TopicState, count: int) -> Iterator[list[EventAtOffset]]:
-    """Yield changes of prices in batches, as they come from Kafka: their bodies are their own."""
+    """Yield changes of prices in batches, as from Kafka: each has its own body."""
     chance, end = random.Random(11), topic.rows.end
     first = topic.partitions[0].held.offset
     for start in range(0, count, BATCH):
@@ -99,7 +99,7 @@ def _copied(text: bytes) -> bytes:
 
 
 def _change_all(topic: TopicState, count: int) -> float:
-    """Apply so many changes; return the mean size of the bodies that they replace."""
+    """Apply this many changes; return the mean size of the bodies that they replace."""
     size = 0
     for batch in _changes(topic, count):
         topic.partitions[0].apply(batch)
@@ -108,7 +108,7 @@ def _change_all(topic: TopicState, count: int) -> float:
 
 
 def _noting(bodies: list[bytes], runs: int) -> None:
-    """What a change costs with a history and without, by turns."""
+    """The cost of a change with a history and without, in turn."""
     taken: dict[str, list[float]] = {"": [], HISTORY: []}
     for _ in range(2 * runs):
         for more, seconds in taken.items():

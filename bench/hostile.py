@@ -1,6 +1,6 @@
-"""Requests that are as expensive to understand as one client can make them; `bench turns` and tests share them.
+"""The most expensive requests that one client can send; `bench turns` and tests share them.
 
-Each is a command that a session takes. They are made when they are asked for: some have megabytes.
+Each is a command that a session takes. They are made on request, because some have megabytes.
 """
 
 from collections.abc import Iterator

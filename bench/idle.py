@@ -1,4 +1,4 @@
-"""What topics cost while nothing happens: CPU, memory and descriptors of a materializer and a query service.
+"""The cost of topics while nothing happens: CPU, memory and descriptors of a materializer and a query service.
 
 TOPICS topics of PARTITIONS partitions each, all of them empty. The services first open or load all of them; what they
 take for that is not counted.
@@ -21,7 +21,7 @@ SECONDS = 30.0
 """How long each service is watched."""
 
 SETTLE_SECONDS = 15.0
-"""How long a service may go on with what its start has left to do."""
+"""How long a service may continue with the work that its start has left."""
 
 
 def run(records: int, runs: int) -> str:

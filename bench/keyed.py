@@ -1,10 +1,10 @@
 """From Kafka to ten thousand clients with one key each: Lightstreamer's published load test at this machine's size.
 
-Records of 1 KB are published to the log at a rate, for keys by chance. A materializer and a query service, each a
-process of its own, take them to clients that subscribe to one key each. Publisher, broker, services and clients share
-the cores of this machine. Each rate is held for some seconds; it is sustained if all messages have arrived soon
-after the last was published. Lightstreamer's clients share 40 keys, so that each record goes to many of them. In a
-harder variant each client has a key of its own.
+Records of 1 KB are published to the log at a rate, for keys by chance. A materializer and a query service, in
+separate processes, deliver them to clients that subscribe to one key each. Publisher, broker, services and clients
+share the cores of this machine. Each rate is held for some seconds; it is sustained if all messages arrive soon after
+the last publish. Lightstreamer's clients share 40 keys, so that each record goes to many of them. In a harder
+variant, each client has its own key.
 """
 
 import tempfile
@@ -61,7 +61,7 @@ def services(kafka: str) -> Iterator[Services]:
 
 
 def as_server(kafka: str, query_service: Running, *counted: Running) -> Server:
-    """Return what the clients meet, and the CPU of the processes that count."""
+    """Return the service that clients use, and the CPU of the processes that count."""
     return Server(
         int(query_service.url.rpartition(":")[2]),
         lambda key: request("subscribe", TOPIC, filter=f"/order = {key}"),

@@ -50,14 +50,14 @@ def run(records: int, runs: int) -> str:
 
 
 def _cells(curve: list[Seen], step: int) -> tuple[str, str, str]:
-    """Return how many keys there were, what was resident then, and the most that was until then."""
+    """Return the number of keys, the resident memory at the end, and its maximum until then."""
     mark = curve[-1].changes * step // STEPS
     seen = _at(curve, mark)
     return f"{mark:,}", f"{seen.rss_bytes / 2**20:.0f}", f"{_peak(curve, seen) / 2**20:.0f}"
 
 
 def _at(curve: list[Seen], mark: int) -> Seen:
-    """Return the first look at so many changes."""
+    """Return the first look at this many changes or more."""
     return next(seen for seen in curve if seen.changes >= mark)
 
 
@@ -87,7 +87,7 @@ def _curve(kafka: str, records: int, partitions: int) -> list[Seen]:
 
 
 def _write(kafka: str, log: str, records: int) -> None:
-    """Publish orders, each with a key of its own."""
+    """Publish orders, each with its own key."""
     producer, chance = exact_producer(kafka_config(kafka)), random.Random(7)
     for number in range(records):
         while True:
@@ -102,7 +102,7 @@ def _write(kafka: str, log: str, records: int) -> None:
 
 
 def _rss_bytes(processes: Processes) -> int:
-    """Return what is resident now, of all processes."""
+    """Return the resident memory of all processes."""
     pages = 0
     for pid in processes.pids:
         pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])

@@ -1,4 +1,4 @@
-"""What a record costs a materializer in each kind of topic, as a ratio to the plainest kind in the same run.
+"""The cost of a record to a materializer in each kind of topic, as a ratio to the plainest kind in the same run.
 
 All kinds do the job of `bench.merging`; only the topic's definition and the form of the commands differ.
 """
@@ -97,7 +97,7 @@ class _Deletes:
 
 
 def jobs() -> dict[str, Job]:
-    """Return all kinds, by name; those that remember what they have sent begin again."""
+    """Return all kinds, by name; those that remember their records begin again."""
     return {
         PLAIN: Job(),
         "two key fields": Job({"key": ["/order", "/venue"]}, _two_fields),
@@ -117,7 +117,7 @@ def jobs() -> dict[str, Job]:
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all kinds by turns, and return the table of their medians, the slowest first."""
+    """Measure all kinds in turn, and return the table of their medians, the slowest first."""
     figures: dict[str, list[Figure]] = {name: [] for name in jobs()}
     with broker() as bootstrap:
         for _ in range(runs):
@@ -139,7 +139,7 @@ def _loaded(bootstrap: str, records: int, job: Job) -> Iterator[Load]:
 
 
 def report(records: int, figures: dict[str, Figure]) -> str:
-    """Return a table of figures, by name, beside those of the plainest kind."""
+    """Return a table of figures, by name, next to those of the plainest kind."""
     plain = figures[PLAIN].cpu_us
     slowest_first = sorted(figures.items(), key=lambda item: -item[1].cpu_us)
     rows = [

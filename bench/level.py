@@ -1,9 +1,9 @@
 """How long it takes until everything is applied after the last write: after kills under load, and after an overload.
 
-Two materializers share the partitions of a topic; publishes, deltas and deletes of which some are in the wrong
-partition come at a steady rate. In one run a materializer is killed and started again, now and then; in the other the
-rate is more than both can take. After the last write their positions are looked at each second, until the last record
-of the log is applied: slowness moves on all the while, a stall does not.
+Two materializers share the partitions of a topic; publishes, deltas and deletes, some of them in the wrong partition,
+arrive at a steady rate. In one run a materializer is killed and started again, now and then; in the other the rate is
+more than both can take. After the last write their positions are looked at each second, until the last record of the
+log is applied: a slow partition advances, a stalled one does not.
 """
 
 import multiprocessing
@@ -68,7 +68,7 @@ def run(records: int, runs: int) -> str:
 
 
 def _cells(looks: list[Look]) -> tuple[str, ...]:
-    """Return what there is to say of a time series."""
+    """Return the figures of a time series."""
     behind, seconds = sum(looks[0].behind), looks[-1].seconds
     return f"{behind:,}", f"{seconds:.0f}", f"{behind / max(1.0, seconds):,.0f}", f"{standstill(looks):.0f}"
 

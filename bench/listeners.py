@@ -18,7 +18,7 @@ CONNECTING_MAX = 500
 """Handshakes at once."""
 
 ACKNOWLEDGED = (b'"status":"success"',)
-"""What the answer to a request has."""
+"""The fields of the answer to a request."""
 
 WAIT_SECONDS = 0.1
 RECEIVED_BYTES_MAX = 256 * 1024
@@ -36,7 +36,7 @@ class _Listener:
     def __init__(self, connection: socket.socket, request: bytes) -> None:
         self.socket = connection
         self.request: bytes | None = request
-        """What it asks for; None once it has asked."""
+        """Its request; None once it is sent."""
         self.receive = connection.recv
         self.rest = b""
         self.messages = 0
@@ -44,7 +44,7 @@ class _Listener:
 
 
 class Listeners:
-    """Clients that count what they get, in a thread of their own. `close` ends it.
+    """Clients that count their messages, in their own thread. `close` ends it.
 
     A client that is disconnected, or gets another message than the next one of its record, fails `reached`.
     """
@@ -70,13 +70,13 @@ class Listeners:
         self._thread.start()
 
     def begin(self) -> None:
-        """Count from zero; call it while nothing comes."""
+        """Count from zero; call it while no messages arrive."""
         self.messages, self.seconds = 0, []
         for listener in self._all.values():
             listener.messages = 0
 
     def reached(self, messages: int, seconds_max: float) -> None:
-        """Wait until so many messages have come, raise what went wrong, or that they have not come."""
+        """Wait until this many messages have arrived; raise the failure, or an error if they do not arrive."""
         deadline = time.monotonic() + seconds_max
         while self.messages < messages and self._failed is None:
             if time.monotonic() > deadline:
@@ -90,7 +90,7 @@ class Listeners:
         return [listener.messages for listener in self._all.values()]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         self._is_over = True
         self._thread.join()
         for listener in self._all.values():
@@ -143,7 +143,7 @@ class Listeners:
 
 
 def _ask(listener: _Listener, request: bytes, data: bytes) -> None:
-    """Take the handshake, and send the request behind it: some servers refuse one that comes earlier."""
+    """Take the handshake, and send the request after it: some servers refuse an earlier one."""
     if not data.endswith(b"\r\n\r\n"):
         listener.rest = data
         return

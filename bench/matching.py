@@ -26,12 +26,12 @@ SUBSCRIPTIONS = 10_000
 
 TICKERS = {"rare": 5_000, "hot": 20}
 NAIVE_CHANGES_MAX = 50
-"""The naive loop takes milliseconds for each change; more of them would tell no more."""
+"""The naive loop takes milliseconds for each change; more of them would not change the result."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One load, with or without word of records out of focus: changes a second, and deliveries a change."""
+    """One load, with or without messages about records out of focus: changes a second, and deliveries a change."""
 
     load: str
     oof: bool
@@ -50,7 +50,7 @@ def run(records: int, runs: int) -> None:
 
 
 def measure(load: str, oof: bool, subscriptions: int, changes: int, runs: int) -> Figure:
-    """Match the changes by the index and by asking every subscription; both must find the same."""
+    """Match the changes by the index and by asking every subscription; both must find the same subscriptions."""
     asked = {
         number: Subscription(filter, oof)
         for number, filter in enumerate(make_filters(subscriptions, TICKERS[load]))
@@ -124,7 +124,7 @@ def report(subscriptions: int, figures: list[Figure]) -> None:
 
 
 def report_size(load: str, subscriptions: int) -> None:
-    """Print what adding takes, and what the index holds beside the filters once it has matched."""
+    """Print what adding takes, and what the index holds besides the filters once it has matched."""
     asked = [Subscription(filter, oof=True) for filter in make_filters(subscriptions, TICKERS[load])]
     changes = make_changes(200, TICKERS[load])
     seconds = _fill(asked)[1]

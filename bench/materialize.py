@@ -1,4 +1,4 @@
-"""The materializer's throughput with each core, beside a raw consume-and-produce loop over the same log.
+"""The materializer's throughput with each core, next to a raw consume-and-produce loop over the same log.
 
 `bench.peers` compares it to other systems, on the same job.
 """
@@ -33,7 +33,7 @@ from sowline.runtime.ports import HOST, free_port
 
 
 def run(records: int, runs: int) -> str:
-    """Measure both cores by turns, and return the table of their medians."""
+    """Measure both cores in turn, and return the table of their medians."""
     with broker() as bootstrap:
         load = new_load(bootstrap, records)
         entrants: dict[str, Callable[[], AbstractContextManager[Entrant]]] = {
@@ -52,7 +52,7 @@ def run(records: int, runs: int) -> str:
 
 @contextmanager
 def raw_loop(load: Load) -> Iterator[Entrant]:
-    """The raw loop, which copies the log to a topic of its own."""
+    """The raw loop, which copies the log to another topic."""
     target = define_topic(name=f"raw-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS)
     load.cluster.ensure_topic(target)
     command = [sys.executable, "-m", "bench.raw_loop", load.bootstrap, load.definition.log, target.log]
@@ -72,7 +72,7 @@ def materializer(load: Load, core: str | None = None) -> Iterator[Entrant]:
 
 @contextmanager
 def materializers(load: Load) -> Iterator[Entrant]:
-    """A materializer for each partition, over a log of their own that they see once each has its partition."""
+    """A materializer for each partition, over a separate log, which they see once each has its partition."""
     held, release = held_load(load.bootstrap, load.records)
     changes = held.definition.changes
     with _settings(held, PARTITIONS) as settings:
@@ -92,7 +92,7 @@ def materializers(load: Load) -> Iterator[Entrant]:
 
 @contextmanager
 def _settings(load: Load, processes: int) -> Iterator[list[dict[str, str]]]:
-    """Lend the settings of so many materializers of one group, each with a directory of its own."""
+    """Lend the settings of this many materializers of one group, each with its own directory."""
     group = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "topics.yaml"

@@ -1,7 +1,7 @@
 """The job that materializers are measured on, and how a run of it is measured from outside.
 
-The job: orders over RECORDS / 10 keys. Every key is published once; of the rest half are full publishes of about
-170 bytes and half are deltas of one or two fields. Each record leads to one output with the merged body.
+The job: orders over RECORDS / 10 keys. Every key is published once. Half of the other commands are full publishes of
+about 170 bytes, and half are deltas of one or two fields. Each record leads to one output with the merged body.
 """
 
 import os
@@ -36,7 +36,7 @@ SENT_CHARACTERS_MAX = 2000
 
 
 HEAD = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
-"""Of a table whose rows are `rows` and `ratio`."""
+"""The head of a table whose rows are `rows` and `ratio`."""
 
 Body = dict[str, object]
 
@@ -69,7 +69,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Load:
-    """A log with so many records of the job."""
+    """A log with this many records of the job."""
 
     bootstrap: str
     definition: TopicDefinition
@@ -102,7 +102,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Entrant:
-    """What does the job: its processes, each a command with its environment, and the topic that they write to.
+    """A program that does the job: its processes, each a command with its environment, and their output topic.
 
     `ready` is called when they run. It returns once there is a load, with how much they have written besides.
     """
@@ -119,7 +119,7 @@ def new_load(
     is_numbered: bool = False,
     job: Job = Job(),
 ) -> Load:
-    """Write a log of a job, the same every time, under a name of its own."""
+    """Write a log of a job, the same every time, under a new name."""
     load = replace(_new_log(bootstrap, records, partitions, job), is_numbered=is_numbered)
     producer = exact_producer(kafka_config(bootstrap))
     _fill(producer, load)
@@ -242,7 +242,7 @@ class Processes:
         return [process.pid for process in self._processes]
 
     def usage(self) -> Usage:
-        """What they have taken so far."""
+        """The usage of the processes so far."""
         return usage(process.pid for process in self._processes)
 
     def look(self, deadline: float) -> None:

@@ -1,8 +1,8 @@
 """Applying messages of each type to records in memory, as ratios to JSON, and next to the libraries' bare decoding.
 
 Every message updates one of 10,000 records of ten fields. The pure core applies them without Kafka and disk, in one
-thread: what differs between the types is how their messages become JSON. FIX and NVFIX have no library: beside them
-stands a split at the separators.
+thread: what differs between the types is how their messages become JSON. FIX and NVFIX have no library: they are
+compared with a split at the separators.
 """
 
 import io
@@ -154,7 +154,7 @@ class Load(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all types by turns, and return a table."""
+    """Measure all types in turn, and return a table."""
     orders = _orders(min(records, RECORDS_MAX))
     loads = {"JSON": _json_load(orders)} | {name: _load(orders, name) for name in SCHEMAS}
     loads |= {name: _format_load(orders, name) for name in FORMATS}

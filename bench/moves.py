@@ -1,7 +1,7 @@
 """How long a partition stands still when it moves: the longest time between two of its changes, as they are written.
 
-RECORDS orders are there already; a publisher updates some of them 200 times a second. Workers are processes of their
-own with a disk each; with standby, each keeps a warm copy of what the other has.
+RECORDS orders exist already; a publisher updates some of them 200 times a second. Each worker is a process with its
+own disk; with standby, each keeps a warm copy of the other's partitions.
 """
 
 import random
@@ -31,11 +31,11 @@ RATE = 200
 STEADY_SECONDS = 2.0
 
 Moves = dict[str, float]
-"""What happens, and the seconds that the partition which moves for it stands still."""
+"""An event, and the seconds that the partition which it moves stands still."""
 
 
 class Load:
-    """A topic full of orders, and a publisher that goes on writing."""
+    """A topic full of orders, and a publisher that continues to write."""
 
     def __init__(self, bootstrap: str, name: str, records: int) -> None:
         self.kafka = kafka_config(bootstrap)
@@ -59,7 +59,7 @@ class Load:
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Publish at the rate meanwhile."""
+        """Publish at the rate during the block."""
         stop = threading.Event()
         thread = threading.Thread(target=self._publish, args=(stop,))
         thread.start()
@@ -93,7 +93,7 @@ class Load:
 
 
 class Workers:
-    """Workers of one group, each with a disk of its own."""
+    """Workers of one group, each with its own disk."""
 
     def __init__(self, bootstrap: str, directory: Path, load: Load, standby: bool) -> None:
         self._load = load
@@ -115,7 +115,7 @@ class Workers:
         return stack.enter_context(running("materializer", environment))
 
     def wait(self, worker: Running, partitions: int) -> None:
-        """Wait until a worker has so many partitions, and warm copies of the others."""
+        """Wait until a worker has this many partitions, and warm copies of the others."""
         copies = PARTITIONS - partitions if self._standby else 0
 
         def is_there() -> bool:
@@ -136,7 +136,7 @@ class Workers:
         return self._load.stood_still(starts)
 
     def moves(self) -> Moves:
-        """All that lets partitions move, one after the other."""
+        """All events that move partitions, one after the other."""
         half, found = PARTITIONS // 2, Moves()
         with ExitStack() as stack:
             first = self.start(stack, "first")
@@ -165,7 +165,7 @@ class Workers:
 
 
 def run(records: int, runs: int) -> str:
-    """Measure each move without and with standby, by turns; return a table of medians."""
+    """Measure each move without and with standby, in turn; return a table of medians."""
     measured: dict[bool, list[Moves]] = {False: [], True: []}
     with broker() as bootstrap:
         for number in range(runs):

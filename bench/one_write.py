@@ -1,7 +1,7 @@
-"""How long one write takes to the client that it concerns, by how many clients wait with other filters.
+"""How long one write takes to the client that it concerns, by the number of clients with other filters.
 
-Each client has a connection and a filter of its own: an equality, or a LIKE that no index answers. One write at a
-time matches one of them. The time counts from the publish to Kafka until the client has the message.
+Each client has its own connection and filter: an equality, or a LIKE that no index answers. One write at a time
+matches one of them. The time counts from the publish to Kafka until the client has the message.
 """
 
 import statistics

@@ -1,11 +1,10 @@
-"""What an overload costs those who have nothing to do with it: from a publish to a subscriber, by kind of overload.
+"""The cost of an overload to clients that do not cause it: from a publish to a subscriber, by kind of overload.
 
-Traffic at a steady rate goes to `orders`, and is taken by a subscriber of its own connection. Messages of 4 KB go to
-`flood` all the while, also when nothing overloads the services, so that what is measured is the overload, and not
-that traffic. Each kind is measured right behind a quiet time of the same run, and in the same services, which have
-small limits, so that clients reach them within seconds. A process per role: Kafka, the services, the traffic, and the
-clients that overload them. Those are of lower priority (`nice`): on few cores the generator of the load would else
-starve what is measured.
+Traffic at a steady rate goes to `orders`, and a subscriber with a separate connection takes it. Messages of 4 KB
+always go to `flood`, even when nothing overloads the services: the overload is measured, not that traffic. Each kind
+is measured right after a quiet time of the same run, and in the same services, which have small limits, so that
+clients reach them within seconds. A process per role: Kafka, the services, the traffic, and the clients that overload
+them. Those are of lower priority (`nice`): on few cores the generator of the load would else starve what is measured.
 """
 
 import contextlib
@@ -43,18 +42,18 @@ FLOOD_RATE = 200
 FLOOD_KEYS = 100
 BODY_BYTES = 4000
 LARGE_RECORDS = 20_000
-"""Of the topic `crowd`: more than a result may have."""
+"""The records of the topic `crowd`: more than a result may have."""
 
 CROWD = 1000
 MANY = 200
 SLOW_SECONDS = 0.1
 SLOW_BYTES = 4096
-"""What a slow client reads at a time; a twentieth of what it is sent."""
+"""The bytes that a slow client reads at a time: a twentieth of those that it is sent."""
 
 NICE = 10
 
 Stopped = Callable[[float], bool]
-"""Waits so many seconds; tells whether the overload is to end."""
+"""Waits this many seconds; returns whether the overload should end."""
 
 
 class Kind(NamedTuple):
@@ -66,7 +65,7 @@ class Kind(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure each kind behind a quiet time; return the table."""
+    """Measure each kind after a quiet time; return the table."""
     with (
         TemporaryDirectory() as directory,
         _environment(LIMITS),
@@ -118,7 +117,7 @@ def _environment(settings: Mapping[str, object]) -> Iterator[None]:
 
 @contextmanager
 def _process(work: Callable[[str, Stopped], None], where: str) -> Iterator[None]:
-    """Work in a process of its own, until the end of the block."""
+    """Work in another process, until the end of the block."""
     context = get_context("spawn")
     stop, begun = context.Event(), context.Event()
     process = context.Process(target=_work, args=(work, where, begun, stop), daemon=True)

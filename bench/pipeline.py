@@ -1,11 +1,12 @@
-"""The Spark pipeline: from Parquet to the log, the lag of a stream, and a back-fill beside live traffic.
+"""The Spark pipeline: from Parquet to the log, the lag of a stream, and a back-fill next to live traffic.
 
-The yardstick of the first is Spark's own Kafka sink on the same frame in the same session: as it comes, with the
-producer's settings of `to_sow`, and with its headers as well. Then come the steps of `to_sow`, one after the other.
+The yardstick of the first is Spark's own Kafka sink on the same frame in the same session: with its defaults, with
+the producer's settings of `to_sow`, and with its headers as well. The steps of `to_sow` follow, one after the other.
 The last pair reads files that are each of a range of keys, as a sorted export has them.
-Lag is measured from the moment that a row is written to the source's Kafka topic until a subscriber of the query
-service has it, and live traffic from a publish to the same subscriber; both with everything on this machine. The
-yardstick of a back-fill beside live traffic is a plain producer that writes as many commands a second.
+
+Lag is the time from the write of a row to the source's Kafka topic until a subscriber of the query service has it.
+Live traffic is measured from a publish to the same subscriber. Everything is on this machine. The yardstick of a
+back-fill next to live traffic is a plain producer that writes as many commands a second.
 """
 
 import itertools
@@ -39,13 +40,13 @@ from sowline.spark.source_order import in_order, located
 RATE = 1000
 """Rows a second of the stream whose lag is measured."""
 LIVE_RATE = 200
-"""Commands a second of the traffic beside a back-fill."""
+"""Commands a second of the traffic next to a back-fill."""
 SECONDS = 15.0
 WARM_UPS = 2
 BACK_FILLS = 10
 """How many times the records a back-fill writes."""
 BACK_FILL_RATE = 5_000
-"""What two cores carry beside everything else that runs on them."""
+"""The rate that two cores carry next to everything else that runs on them."""
 BACK_FILL_SECONDS = 60.0
 TURNS_PER_SECOND = 20
 """In which the plain producer writes, as the tasks of a back-fill do."""
@@ -116,7 +117,7 @@ def _orders(spark: SparkSession, rows: int) -> DataFrame:
 def sinks(
     spark: SparkSession, kafka: str, directory: Path, records: int, runs: int
 ) -> dict[str, list[float]]:
-    """Return the rows a second of each way to write the same rows, by turns."""
+    """Return the rows a second of each way to write the same rows, in turn."""
     orders = _orders(spark, records)
     orders.repartition(SINK_FILES).write.parquet(f"{directory}/orders")
     orders.repartitionByRange(SINK_FILES, "id").write.parquet(f"{directory}/ranges")
@@ -207,7 +208,7 @@ def _lag_of_a_stream(kafka: str, directory: Path, url: str) -> Lags:
 def _back_fill(kafka: str, directory: Path, url: str) -> tuple[dict[str, Lags], float, dict[str, int]]:
     """Return the lags of live commands, and what it took without a limit to finish the back-fill.
 
-    The one with a limit is killed, and the other goes on from there.
+    The one with a limit is killed, and the other continues from there.
     """
     limit = ("--once", "--rows-per-second", str(BACK_FILL_RATE))
     found: dict[str, Lags] = {}

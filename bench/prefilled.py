@@ -11,7 +11,7 @@ from sowline.kafka.admin import Cluster
 
 
 class PrefilledTopic:
-    """A topic of orders, and what services get as their environment."""
+    """A topic of orders, and the environment of services."""
 
     def __init__(self, bootstrap: str, directory: Path, name: str, partitions: int) -> None:
         self._kafka = kafka_config(bootstrap)

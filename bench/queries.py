@@ -153,7 +153,7 @@ async def _look_ups(bodies: list[bytes]) -> None:
 
 
 async def _pages(bodies: list[bytes]) -> None:
-    """What a change costs a page that is watched, by the number of records that it is a page of."""
+    """The cost of a change to a live page, by the number of records that it is a page of."""
     for size in [size for size in SIZES if size <= len(bodies)]:
         state = filled(bodies[:size])
         topic = state.topics["orders"]
@@ -228,7 +228,7 @@ def _over_loopback(bodies: list[bytes], runs: int) -> None:
 
 
 async def _sow(port: int, runs: int) -> None:
-    """Let a client take so many records, and parse the same lines."""
+    """Let a client take this many records, and parse the same lines."""
     whole, parsing = [], []
     async with AsyncClient(f"http://127.0.0.1:{port}") as client:
         for number in range(2 * runs + 1):

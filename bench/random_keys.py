@@ -14,7 +14,7 @@ ENTERED = (*Stores, ONE, TWO)
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all by turns over ten times `records`; return a table of medians and ratios."""
+    """Measure all in turn over ten times `records`; return a table of medians and ratios."""
     with broker() as bootstrap:
         load = new_load(bootstrap, records * TIMES)
         entered = [(one.name, one, load) for one in CONTESTANTS if one.name in ENTERED]

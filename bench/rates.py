@@ -19,7 +19,7 @@ from bench.traffic import Polled, at_rate
 CLIENTS = 10_000
 SECONDS = 10.0
 LATE_SECONDS = 1.0
-"""How long after the last publish the last message may come, for the rate to be sustained."""
+"""How long after the last publish the last message may arrive, for the rate to be sustained."""
 
 RECORD_BYTES = 1000
 SECONDS_MAX = 120.0
@@ -66,7 +66,7 @@ class Log:
 
 
 class Server(NamedTuple):
-    """Who brings the records to the clients."""
+    """The system that delivers the records to the clients."""
 
     port: int
     subscribe: Callable[[int], bytes]
@@ -84,7 +84,7 @@ class Server(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What came of one rate."""
+    """The result of one rate."""
 
     rate: int
     sent: int
@@ -97,12 +97,12 @@ class Held(NamedTuple):
 
     @property
     def is_sustained(self) -> bool:
-        """Whether the last message came soon enough."""
+        """Whether the last message arrived soon enough."""
         return self.late_seconds <= LATE_SECONDS
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a table has of it, beside the CPU."""
+        """Its cells in a table, besides the CPU."""
         return (
             f"{self.rate:,.0f}",
             f"{self.sent / SECONDS:,.0f}",
@@ -113,7 +113,7 @@ class Held(NamedTuple):
 
 
 HEAD = ("messages/s", "sent/s", "last one after, s", "mean, ms", "p99, ms")
-"""Of `Held.cells`."""
+"""The headings of `Held.cells`."""
 
 
 def raised(server: Server, shape: Shape) -> list[Held]:

@@ -1,4 +1,4 @@
-"""The history of one record, read from Kafka and from memory, beside a plain consumer that reads the same changes.
+"""The history of one record, read from Kafka and from memory, next to a plain consumer that reads the same changes.
 
 One record has 200,000 changes, and another one in twenty changes. The query service starts after that, so that its
 memory has none of them; then it is sent as many changes as its memory holds.

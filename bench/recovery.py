@@ -1,8 +1,8 @@
 """How fast a partition is recovered from each of its three sources, compared with plain consuming and Kafka Streams.
 
 RECORDS orders with a key each, so that state, changes and log hold equally many. Kafka Streams, which has done the
-same job, has lost its store and restores it from its changelog. Each is a process of its own; what one takes to
-start over an empty topic is taken off.
+same job, has lost its store and restores it from its changelog. Each runs in its own process; the cost of a start
+with an empty topic is subtracted.
 """
 
 import shutil
@@ -73,7 +73,7 @@ class Setting:
         return name == EMPTY or sum(ends.values()) >= self.records
 
     def start(self) -> float:
-        """What a materializer takes to start with nothing to do."""
+        """The cost of a materializer's start with nothing to do."""
         return self.seconds(EMPTY)
 
     def consume(self) -> float:
@@ -123,7 +123,7 @@ class Streams:
         return sum(ends.values()) >= self._setting.records
 
     def start(self) -> float:
-        """What it takes to start with nothing to do."""
+        """The cost of a start with nothing to do."""
         return self._empty.start()[0]
 
     def restore(self) -> float:
@@ -147,7 +147,7 @@ PLAIN = "plain consuming of the log, nothing kept"
 
 
 def run(records: int, runs: int) -> str:
-    """Measure each source by turns; return a table of medians and ratios."""
+    """Measure each source in turn; return a table of medians and ratios."""
     with broker() as bootstrap, tempfile.TemporaryDirectory() as name, compiled() as java:
         seconds = _measured(Setting(bootstrap, Path(name), records), java, Path(name), runs)
     return _report(

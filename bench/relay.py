@@ -1,8 +1,8 @@
-"""How long a publish takes to a subscriber over WebSocket, beside a bare relay of two hops in Python.
+"""How long a publish takes to a subscriber over WebSocket, next to a bare relay of two hops in Python.
 
 Both take the same records at the same steady rate from a producer with the same settings. The way through the system
 is producer, log, materializer, changes topic, query service, client library; the bare one is producer, topic, a
-process that consumes and produces, topic, consumer. Each reader is a process of its own.
+process that consumes and produces, topic, consumer. Each reader runs in its own process.
 """
 
 import multiprocessing
@@ -38,16 +38,16 @@ RATES = (RATE, 500)
 """Records a second: what occupies two cores, and what leaves most of them free."""
 SECONDS = 10
 WARM_RUNS = 4
-"""Of both, which are not counted: for so long Kafka compiles itself."""
+"""Runs of both that are not counted: during these, Java compiles Kafka's code."""
 WARM_SHARE = 5
-"""The first of so many parts of the messages is left out."""
+"""The first 1/5 of the messages is left out."""
 KEYS = 500
 PARTITIONS = 2
 LATE_SECONDS_MAX = 60.0
 TOPICS = "topics: [{{name: {}, key: /order, partitions: {}}}]\n"
 
 Reader = Callable[[int, Connection], None]
-"""Says that it is ready, takes so many messages, and returns their lags in milliseconds over the pipe."""
+"""Reports that it is ready, takes this many messages, and returns their lags in milliseconds over the pipe."""
 
 SYSTEM, BARE = "publish to subscriber over WebSocket", "bare relay: two hops of Kafka, no state"
 
@@ -60,7 +60,7 @@ class Lags(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure both by turns, 10 seconds each at most; return a table of medians and ratios."""
+    """Measure both in turn, 10 seconds each at most; return a table of medians and ratios."""
     seconds = min(SECONDS, records / RATE)
     with broker() as kafka:
         medians = compare(kafka, PARTITIONS, seconds, RATES, runs)
@@ -70,7 +70,7 @@ def run(records: int, runs: int) -> str:
 def compare(
     kafka: str, partitions: int, seconds: float, rates: Sequence[int], runs: int
 ) -> dict[tuple[str, int], Lags]:
-    """Measure both by turns at each rate once they are warm; return the medians by `SYSTEM` or `BARE`, and rate."""
+    """Measure both in turn at each rate once they are warm; return the medians by `SYSTEM` or `BARE`, and rate."""
     name = f"live-{partitions}"
     lags: dict[tuple[str, int], list[Lags]] = {(way, rate): [] for rate in rates for way in (SYSTEM, BARE)}
     with (
@@ -100,7 +100,7 @@ class Relay(NamedTuple):
 
 @contextmanager
 def relay(kafka: str, partitions: int) -> Iterator[Relay]:
-    """Run the bare relay between topics of its own."""
+    """Run the bare relay between its own topics."""
     cluster = Cluster(kafka_config(kafka))
     source, target = (
         define_topic(name=f"{name}-{partitions}", key=("/order",), partitions=partitions)
@@ -119,7 +119,7 @@ def relay(kafka: str, partitions: int) -> Iterator[Relay]:
 
 
 def measure(kafka: str, topic: str, reader: Reader, count: int, rate: int) -> Lags:
-    """Send so many records at a steady rate while a reader takes them."""
+    """Send this many records at a steady rate while a reader takes them."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=reader, args=(count, theirs), daemon=True)

@@ -1,8 +1,8 @@
-"""Two servers in processes of their own: a query service fed by hand, and a bare one that sends ready-made frames.
+"""Two servers, each in its own process: a query service fed by hand, and a bare one that sends ready-made frames.
 
-Both take orders over a pipe: a load to send to all who are connected; then, when those have it, to say what it
-took. The service is the one that clients meet, over loopback and with its usual settings; its state is handed
-changes at the pace at which the thread that follows Kafka hands them over.
+Both take orders over a pipe: to send a load to all connected clients, and then, when those have it, to report the
+cost. The service is the one that clients use, over loopback and with its usual settings; its state is handed changes
+at the pace at which the thread that follows Kafka hands them over.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ TOPICS = "topics: [{name: orders, key: /order}]"
 PARTITION = ("orders.changes", 0)
 
 TICK_SECONDS = 0.005
-"""Between two batches of changes that come at a rate."""
+"""The time between two batches of changes that are made at a rate."""
 
 Push = Callable[[], Awaitable[None]]
 
 
 class Load(NamedTuple):
-    """Changes of one field each, of so many records in turn; with a `rate` a second, of records by chance.
+    """Changes of one field each, to this many records in turn; with a `rate` a second, to random records.
 
-    Change number n has position n, from `start` on. They begin when so many subscriptions are live.
+    Change number n has position n, from `start` on. They begin when this many subscriptions are live.
     """
 
     subscribers: int
@@ -73,7 +73,7 @@ class Cost(NamedTuple):
 
 
 class BenchService:
-    """A server, for those who measure it."""
+    """A server, from the side of the measurement."""
 
     def __init__(self, port: int, pid: int, orders: Connection) -> None:
         self.port = port
@@ -85,7 +85,7 @@ class BenchService:
         self._orders.send(load)
 
     def cost(self) -> Cost:
-        """What that has taken until now."""
+        """The cost of that until now."""
         self._orders.send(None)
         cost: Cost = self._orders.recv()
         return cost
@@ -100,7 +100,7 @@ class _Pusher(Protocol):
         """Accept connections."""
 
     async def prepared(self, load: Any) -> Push:
-        """Do all that is not to be measured."""
+        """Do the work that is not measured."""
 
 
 @contextmanager
@@ -199,7 +199,7 @@ class _CountingDispatcher(Dispatcher):
         self._service = connection
 
     def remove(self, active: LiveSubscription) -> None:
-        """Take a subscription out: before its connection ends, because it is too slow."""
+        """Remove a subscription: if its connection has not ended, because it is too slow."""
         self._service.fallen += active.is_too_slow
         super().remove(active)
 

@@ -1,4 +1,4 @@
-"""A service of its own process, measured from outside: started, asked for its health and metrics, and stopped."""
+"""A service in its own process, measured from outside: started, asked for its health and metrics, and stopped."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ class Running:
         self.url = url
 
     def kill(self) -> None:
-        """End it at once, in the middle of whatever it does, and start it again."""
+        """End it at once, in the middle of its work, and start it again."""
         self._process.kill()
         self._process.wait()
         self._process = self._start()
@@ -36,7 +36,7 @@ class Running:
         self._process.wait()
 
     def has_started(self) -> bool:
-        """Whether it has done what it does at its start."""
+        """Whether it has done the work of its start."""
         self._check()
         return _answer(self.url, "/startupz") is not None
 
@@ -60,7 +60,7 @@ class Running:
         return self._process.pid
 
     def usage(self) -> Usage:
-        """What it has taken so far."""
+        """Its usage so far."""
         return usage([self._process.pid])
 
     def _check(self) -> None:
@@ -96,7 +96,7 @@ def running(service: str, environment: Mapping[str, str]) -> Iterator[Running]:
 
 
 def until(is_so: Callable[[], bool]) -> float:
-    """Ask until the answer is yes; return how many seconds that took. Raises after `SECONDS_MAX`."""
+    """Ask until the answer is yes; return the seconds until then. Raises after `SECONDS_MAX`."""
     began = time.monotonic()
     while not is_so():
         if time.monotonic() - began > SECONDS_MAX:

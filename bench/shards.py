@@ -1,8 +1,8 @@
-"""What it takes to apply all changes of a topic: at one query service, and at two that hold a shard each.
+"""The cost of applying all changes of a topic: at one query service, and at two that hold a shard each.
 
-The changes of RECORDS orders with a key each are in Kafka before. Each process is pinned to a core of its own, which
-it shares with the broker. The clock runs from the start of the processes until all of them have applied everything.
-The CPU of a start without changes is taken off.
+The changes of RECORDS orders with a key each are in Kafka before. Each process is pinned to its own core, which it
+shares with the broker. The clock runs from the start of the processes until all of them have applied everything. The
+CPU of a start without changes is taken off.
 """
 
 import os
@@ -93,7 +93,7 @@ WHOLE, HALVES = "one query service", "two nodes"
 
 
 def run(records: int, runs: int) -> str:
-    """Measure by turns; return a table of medians."""
+    """Measure in turn; return a table of medians."""
     figures: dict[str, list[Applied]] = {WHOLE: [], HALVES: []}
     shards = {WHOLE: ["0/1"], HALVES: ["0/2", "1/2"]}
     with broker() as bootstrap, tempfile.TemporaryDirectory() as directory:

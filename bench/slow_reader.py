@@ -1,4 +1,4 @@
-"""What one slow subscriber costs three others with the same query: rate and delay beside a run without it.
+"""The cost of one slow subscriber to three others with the same query: rate and delay next to a run without it.
 
 Records change 2,000 times a second, and each change goes to all four. The fourth reads as fast as the others, takes
 some time for each message, or reads nothing any more.
@@ -34,7 +34,7 @@ REQUEST = request("subscribe", "prices")
 
 
 class Fourth(NamedTuple):
-    """What the fourth subscriber does; `seconds` for each message, None if it stops reading."""
+    """The behavior of the fourth subscriber: `seconds` for each message, None if it stops reading."""
 
     name: str
     seconds: float | None
@@ -50,7 +50,7 @@ FOURTHS = (
 
 
 class Others(NamedTuple):
-    """What the other three got: messages a second, and milliseconds from the publish."""
+    """The messages a second of the other three, and the milliseconds from the publish."""
 
     rate: float
     p50: float
@@ -58,7 +58,7 @@ class Others(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure each by turns; return the table."""
+    """Measure each in turn; return the table."""
     del records
     found: dict[Fourth, list[Others]] = {fourth: [] for fourth in FOURTHS}
     with (
@@ -110,7 +110,7 @@ def _measure(kafka: str, port: int, fourth: Fourth) -> Others:
 
 @contextmanager
 def _reading(port: int, fourth: Fourth) -> Iterator[None]:
-    """Have the fourth subscriber in a process of its own."""
+    """Run the fourth subscriber in another process."""
     context = get_context("spawn")
     begun, ended = context.Event(), context.Event()
     process = context.Process(target=_read, args=(port, fourth.seconds, begun, ended), daemon=True)

@@ -1,8 +1,8 @@
 """How soon a query service answers after its start: from the changes topic, and from snapshots on its disk.
 
-RECORDS orders with a key each. The clock runs from the start of the process until it has answered a look-up of one
-record by its key, and then a query with a filter over all records, whose indexes it has to build. With a cold page
-cache the snapshot's files are first dropped from memory.
+RECORDS orders with a key each. The clock runs from the start of the process until it has answered two queries: a
+look-up of one record by its key, and a filter over all records, whose indexes it has to build. With a cold page cache
+the snapshot's files are first dropped from memory.
 """
 
 import os
@@ -97,7 +97,7 @@ def _look_up(service: Running, order: int) -> None:
 
 
 def _sow(service: Running, text: str) -> int:
-    """Query with a filter; return how many records came."""
+    """Query with a filter; return the number of records."""
     request = Request(f"{service.url}/v1/topics/{TOPIC}/sow?filter={quote(text)}", b"")
     with urlopen(request, timeout=600) as answer:
         return len(answer.read().splitlines())
@@ -111,7 +111,7 @@ LOADED, WARM, COLD = (
 
 
 def run(records: int, runs: int) -> str:
-    """Measure by turns; return a table of medians."""
+    """Measure in turn; return a table of medians."""
     figures: dict[str, list[Start]] = {LOADED: [], WARM: [], COLD: []}
     with broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
         setting = Setting(bootstrap, Path(directory), records)

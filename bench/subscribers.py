@@ -1,8 +1,8 @@
 """Subscriptions over loopback: deltas against whole records, one topic for many subscribers, and conflation.
 
-The records are those of `bench.orders`, of which one field changes at a time. The subscribers are connections of
-their own, all read by one other process, frame by frame. The yardstick is a bare `websockets` server that sends the
-same subscribers, in the same run, the frames that the first of them got. Nothing of Kafka is in it.
+The records are those of `bench.orders`, of which one field changes at a time. Each subscriber has its own connection;
+one other process reads all of them, frame by frame. The yardstick is a bare `websockets` server that sends the same
+subscribers, in the same run, the frames that the first of them got. Nothing of Kafka is in it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from bench.servers import BareService, BenchQueryService, BenchService, Load, op
 from sowline.runtime.process import spare_the_collector
 
 CHANGES_MAX = 10_000
-"""Of a load: no more than may wait for a client without its falling behind."""
+"""The changes of a load: no more than may wait for a client before it falls behind."""
 
 MESSAGES_MAX = 50_000
 """That all subscribers of a case take together."""
@@ -28,7 +28,7 @@ CONFLATION = "conflation=100ms"
 
 
 class Case(NamedTuple):
-    """What the subscribers ask for, and what is sent to them."""
+    """The requests of the subscribers, and the changes that are sent to them."""
 
     name: str
     subscribers: int = 1
@@ -53,7 +53,7 @@ class Case(NamedTuple):
         return changes // self.records * self.records if self.asked else changes
 
     def asks(self, load: Load) -> list[Ask]:
-        """What each connection asks for."""
+        """The request of each connection."""
         return [self._ask(number, load) for number in range(self.subscribers)]
 
     def _ask(self, number: int, load: Load) -> Ask:
@@ -69,7 +69,7 @@ class Case(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What all subscribers of a case took together, how long that took, and how often one fell behind."""
+    """The messages of all subscribers of a case, the time for them, and how often a subscriber fell behind."""
 
     messages: int
     bytes: int
@@ -80,7 +80,7 @@ class Taken(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """The runs of one case: of the service, and of the bare server unless changes come at a rate."""
+    """The runs of one case: those of the service and, unless changes are made at a rate, those of the bare server."""
 
     case: Case
     changes: int
@@ -108,7 +108,7 @@ AT_A_RATE = tuple(
 
 
 def run(records: int, runs: int) -> None:
-    """Measure all cases by turns, and print medians and ratios."""
+    """Measure all cases in turn, and print medians and ratios."""
     figures = measure((*MANY, ONE[1], *AT_A_RATE), records, runs)
     report_one([figure for figure in figures if figure.case in ONE])
     report_many([figure for figure in figures if figure.case in MANY])
@@ -116,7 +116,7 @@ def run(records: int, runs: int) -> None:
 
 
 def measure(cases: Sequence[Case], records: int, runs: int) -> list[Figure]:
-    """Measure cases by turns."""
+    """Measure cases in turn."""
     changes_max = min(max(1, records // RECORDS) * RECORDS, CHANGES_MAX)
     figures = [Figure(case, case.changes(changes_max), [], []) for case in cases]
     spare_the_collector()
@@ -158,7 +158,7 @@ async def _taken(
 
 
 def report_one(figures: list[Figure]) -> None:
-    """Print what a message takes as a whole record and as a delta; raises if deltas are not so much smaller."""
+    """Print what a message takes as a whole record and as a delta; raises if deltas are not small enough."""
     print(f"one subscriber, {figures[0].changes:,} changes of one field, of {RECORDS} records")
     sizes = []
     for figure in figures:
@@ -193,7 +193,7 @@ def _rates(figure: Figure) -> str:
 
 
 def report_at_a_rate(figures: list[Figure]) -> None:
-    """Print what a change costs, and what becomes of it, with conflation and without."""
+    """Print the cost of a change, and the messages made of it, with conflation and without."""
     print(f"one subscriber, {RATE:,} changes/s")
     for case, changes, taken, _ in figures:
         first = taken[0]

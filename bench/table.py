@@ -11,7 +11,7 @@ def table(checkpoint: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def write_into(pages: Sequence[Path], name: str, text: str) -> None:
-    """Put a text between the two marker lines of its name, in place of what is there; raises if no page has them."""
+    """Replace the text between the two marker lines with this name; raises if no page has them."""
     begin, end = f"<!-- bench {name} -->\n", f"<!-- end of bench {name} -->\n"
     for page in pages:
         before, found, rest = page.read_text().partition(begin)

@@ -1,7 +1,7 @@
 """The trading desk in a browser: frames per second, CPU and heap, while 5,000 orders change 2,000 times a second.
 
-Each run is a minute of the same page, so ten runs show whether the heap stays flat over ten minutes. Beside it, the
-same browser takes the same messages over a WebSocket of its own, parses them and drops them.
+Each run is a minute of the same page, so ten runs show whether the heap stays flat over ten minutes. For comparison,
+the same browser takes the same messages over its own WebSocket, parses them and drops them.
 """
 
 import subprocess
@@ -50,7 +50,7 @@ RAW = """(url) => new Promise((resolve) => {
 
 
 class Counters(NamedTuple):
-    """What has been counted since a page was opened, and its heap after a collection."""
+    """The counters since a page was opened, and its heap after a collection."""
 
     at: float
     frames: int

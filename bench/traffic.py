@@ -1,4 +1,4 @@
-"""A whole system of its own processes, and live traffic through it: from a publish to a subscriber."""
+"""A whole system in its own processes, and live traffic through it: from a publish to a subscriber."""
 
 import contextlib
 import json
@@ -18,11 +18,11 @@ from sowline.client.client import Client
 from sowline.errors import SowlineError
 
 SETTLED_MS = 200.0
-"""What live commands take at most when nothing else is going on, beside other users of the machine."""
+"""The longest time that live commands take on an idle system, next to other users of the machine."""
 SETTLE_TRIES = 60
 TICK_SECONDS = 0.005
 KEYS = 500
-"""Records that the traffic changes, by turns; their ids are negative."""
+"""Records that the traffic changes, in turn; their ids are negative."""
 
 
 @contextmanager
@@ -42,14 +42,14 @@ def system(kafka: str, directory: Path, topics: str, *more: str) -> Iterator[str
 
 
 class Polled(Protocol):
-    """What sends when it is polled, as Kafka's producer does."""
+    """A sender that sends when it is polled, like Kafka's producer."""
 
     def poll(self, seconds: float) -> object:
         """Send what was taken."""
 
 
 def at_rate(producer: Polled, rate: float, goes_on: Callable[[], bool]) -> Iterator[float]:
-    """Yield for each record that is due, at so many a second, the time of the monotonic clock when that was seen."""
+    """Yield, for each due record at this rate a second, the time of the monotonic clock when that was seen."""
     began, seen = time.monotonic(), 0
     while goes_on():
         now = time.monotonic()
@@ -62,7 +62,7 @@ def at_rate(producer: Polled, rate: float, goes_on: Callable[[], bool]) -> Itera
 
 
 class Lags(NamedTuple):
-    """Milliseconds, of so many messages."""
+    """The milliseconds of this many messages."""
 
     p50: float
     p99: float

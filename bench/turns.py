@@ -1,7 +1,7 @@
-"""The longest turn of a query service's event loop over commands that are made to take long, in CPU time.
+"""The longest turn of a query service's event loop over commands that are designed to take long, in CPU time.
 
-RE2 holds Python's global lock while it compiles: what it compiles in the thread beside the loop counts as if it were
-compiled in the loop. It releases the lock while it searches.
+RE2 holds Python's global lock while it compiles: compilation in a worker thread counts as if it were in the loop. It
+releases the lock while it searches.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ LISTED = 5
 
 
 class Turn(NamedTuple):
-    """What a command took: its longest turn, of which RE2 beside the loop, and how it was answered."""
+    """The cost of a command: its longest turn, RE2's share of it in other threads, and its answer."""
 
     seconds: float
     re2_seconds: float
@@ -73,7 +73,7 @@ def _row(row: list[Any]) -> list[str]:
 
 
 def turns() -> Iterator[tuple[str, Turn]]:
-    """What each command takes, by name."""
+    """The cost of each command, by name."""
     measured = _Measured()
     loop = asyncio.SelectorEventLoop(measured)
     try:
@@ -113,7 +113,7 @@ class _Compiled:
 
 @contextmanager
 def _compiling() -> Iterator[_Compiled]:
-    """Time what RE2 compiles beside the loop."""
+    """Time what RE2 compiles in other threads."""
     compiled, compile, home = _Compiled(), re2.compile, threading.get_ident()
 
     def timed(*given: Any) -> Any:
@@ -135,7 +135,7 @@ class _Measured(selectors.DefaultSelector):
     _began = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        """Look what is ready; what was done since the last look is a turn."""
+        """Look what is ready; the work since the last look is a turn."""
         self.longest = max(self.longest, time.thread_time() - self._began)
         ready = super().select(timeout)
         self._began = time.thread_time()

@@ -1,4 +1,4 @@
-"""The TypeScript client in Node and in Chromium, beside a raw WebSocket whose frames are only parsed and counted.
+"""The TypeScript client in Node and in Chromium, next to a raw WebSocket whose frames are only parsed and counted.
 
 A query service sends changes as fast as they can be made, and its frames are recorded. A bare server plays them, the
 same to every reader: raw, with a callback, and into views. So the readers are what is measured.
@@ -33,7 +33,7 @@ from tests.clients.typescript import PACKAGE, build
 RECORDS = 1000
 CHANGES = 100_000
 CHANGES_AT_ONCE = 10_000
-"""No more than may wait for a client without its falling behind."""
+"""The number of changes: no more than may wait for a client before it falls behind."""
 
 NOTES_CHARS = 100
 """Makes records of 250 bytes."""
@@ -83,7 +83,7 @@ READERS = (
 
 
 class Recording(NamedTuple):
-    """What a query service sent to one subscriber: the frames after its logon, and those after its subscription."""
+    """The frames that a query service sent to one subscriber: those after its logon, and those after its request."""
 
     answers: tuple[list[bytes], list[bytes]]
     records: int
@@ -169,7 +169,7 @@ class PlayingService(BareService):
         self._answers = load
 
         async def push() -> None:
-            """Play it whenever a subscriber comes."""
+            """Play it to each subscriber that connects."""
 
         return push
 
@@ -178,7 +178,7 @@ class PlayingService(BareService):
 
 
 class Engine(Protocol):
-    """What runs the readers; one reader to a process."""
+    """An engine that runs the readers; one reader per process."""
 
     def take(self, given: dict[str, Any]) -> dict[str, Any]:
         """Let a reader take the frames of a service."""
@@ -251,14 +251,14 @@ def page_engine(chromium: Browser, origin: str) -> Iterator[PageEngine]:
 
 
 class Figure(NamedTuple):
-    """What a message took."""
+    """The cost of a message."""
 
     per_second: float
     cpu_us: float
 
 
 class Case(NamedTuple):
-    """What is measured."""
+    """The reader that is measured."""
 
     kind: str
     engine: str
@@ -266,7 +266,7 @@ class Case(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all readers by turns; return a table of medians."""
+    """Measure all readers in turn; return a table of medians."""
     build()
     changes = min(records, CHANGES)
     figures: dict[Case, list[Figure]] = {}

@@ -1,4 +1,4 @@
-"""What processes and all their children have taken so far, as /proc tells: CPU seconds and peak memory."""
+"""The usage of processes and all their children so far, from /proc: CPU seconds and peak memory."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _AFTER_NAME = 11
-"""Where utime, stime, cutime and cstime begin in `/proc/<pid>/stat`, counted behind the name in brackets."""
+"""Where utime, stime, cutime and cstime begin in `/proc/<pid>/stat`, counted after the name in brackets."""
 
 
 class Usage(NamedTuple):
@@ -18,7 +18,7 @@ class Usage(NamedTuple):
 
 
 def usage(pids: Iterable[int]) -> Usage:
-    """Return what these processes and their children have taken; children that were waited for count by their CPU."""
+    """Return the usage of these processes and their children; children that were waited for count by their CPU."""
     family = [process for pid in pids for process in _family(pid)]
     return Usage(sum(map(_cpu_seconds, family)), sum(map(_rss_bytes_max, family)))
 
@@ -43,7 +43,7 @@ def _rss_bytes_max(pid: int) -> int:
 
 
 def _text(path: Path) -> str:
-    """Return what a file of /proc holds: nothing once its process or thread is gone."""
+    """Return the content of a file in /proc; empty once its process or thread is gone."""
     try:
         return path.read_text()
     except (FileNotFoundError, ProcessLookupError):

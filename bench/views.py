@@ -1,4 +1,4 @@
-"""A view of groups beside the same aggregation in Kafka Streams, and how long a change takes through the view.
+"""A view of groups next to the same aggregation in Kafka Streams, and how long a change takes through the view.
 
 The job: orders of about 170 bytes over RECORDS / 10 keys, each published whole about ten times, in two partitions.
 The view counts the open orders of each customer and region, adds up their quantities and keeps their latest update.
@@ -9,8 +9,8 @@ The changes of the orders are there before the clock starts: the `views` service
 writes them. Measured are the `views` service and the materializer of the view. Kafka Streams reads the log of the
 orders.
 
-The same once more with a left join: there the region comes from a second topic, with a record for each order that is
-there before the first order. Kafka Streams joins its two tables by their key.
+The same once more with a left join: the region comes from a second topic, whose records, one for each order, are
+written before the first order. Kafka Streams joins its two tables by their key.
 """
 
 import random
@@ -52,7 +52,7 @@ FIRST_UPDATE = 1_760_000_000_000
 NOTE_CHARACTERS = 48
 
 SESSION_MS = 300_000
-"""For so long a consumer group keeps a member that is stopped."""
+"""How long a consumer group keeps a member that is stopped."""
 
 VIEW = "view"
 COMPUTES, MERGES = "of which: views service", "of which: materializer of the view"
@@ -93,8 +93,8 @@ Group = tuple[str, str]
 
 
 class Job(NamedTuple):
-    """A log with so many orders and one with the region of each, how many outputs they lead to, and the last output
-    of each group.
+    """A log with this many orders, one with the region of each, the number of their outputs, and the last output of
+    each group.
     """
 
     bootstrap: str
@@ -107,7 +107,7 @@ class Job(NamedTuple):
 
 
 def run(records: int, runs: int) -> str:
-    """Measure both by turns, without and with a join; return the tables of medians and ratios."""
+    """Measure both in turn, without and with a join; return the tables of medians and ratios."""
     figures: dict[str, list[Figure]] = {}
     with broker() as kafka:
         job = new_job(kafka, records)
@@ -136,7 +136,7 @@ def measured(job: Job, definition: str) -> dict[str, Figure]:
 
 
 def new_job(bootstrap: str, records: int) -> Job:
-    """Write a log of orders, and one of their regions, under names of their own."""
+    """Write a log of orders, and one of their regions, under new names."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
     topics = parse_topics(_source(name, name))
     source, regions = topics.topics
@@ -356,13 +356,13 @@ def check(job: Job, output: str) -> None:
 
 
 def _flat(body: Order) -> Order:
-    """Return a record of a view with the field of its joined record as a field of its own."""
+    """Return a record of a view with the field of its joined record as a separate field."""
     own = {name: value for name, value in body.items() if name != "home"}
     return {**own, **body.get("home", {})}
 
 
 def latencies(kafka: str, seconds: float, runs: int) -> dict[str, relay.Lags]:
-    """Measure by turns how long a publish takes to a subscriber of the orders, and to one of a view of them."""
+    """Measure in turn how long a publish takes to a subscriber of the orders, and to one of a view of them."""
     topics = LATEST.format(source="live-orders", name="live-latest", partitions=PARTITIONS)
     lags: dict[str, list[relay.Lags]] = {DIRECT: [], THROUGH: []}
     with tempfile.TemporaryDirectory() as directory, system(kafka, Path(directory), topics) as url:

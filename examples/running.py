@@ -1,4 +1,4 @@
-"""A system of its own for a worked example: Kafka and all services, on this machine."""
+"""A separate system for a worked example: Kafka and all services, on this machine."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def running(config: Path, directory: Path) -> Iterator[ExampleStack]:
     command = [sys.executable, "-m", "sowline", "up", "--config", str(config), "--port", "0"]
     command += ["--data-dir", str(directory / "data")]
     environment = {"JAVA_TOOL_OPTIONS": QUICK_START} | os.environ
-    environment.pop("SOWLINE_KAFKA", None)  # the orders of the example are not for a cluster of the reader's
+    environment.pop("SOWLINE_KAFKA", None)  # keeps the example's orders out of the reader's own cluster
     log = directory / "sowline.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(

@@ -1,6 +1,6 @@
-"""Sowline keeps the State of the World of Kafka topics: what every service and client shares.
+"""Sowline keeps the State of the World of Kafka topics: the code that every service and client shares.
 
-The names below are imported when they are first asked for: services need no client.
+The names below are imported at first use, because services need no client.
 """
 
 from importlib import import_module

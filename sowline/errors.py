@@ -18,9 +18,9 @@ class StartAgain(Exception):
 
 
 def fault_sentence(expected: str, error: BaseException | None, service: str) -> str:
-    """Return the message about an exception that nobody foresaw; the notes of the exception name the position."""
+    """Return the message about an unforeseen exception, whose notes name the position."""
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     return (
         f"expected to {expected}, got {type(error).__name__}: {error}{notes}. This is a fault of Sowline: report it"
-        f" with the traceback in the log, and restart {service} with a version that has it mended"
+        f" with the traceback in the log, and restart {service} with a version that fixes it"
     )

@@ -1,4 +1,4 @@
-"""How Python and the native core share work: Python does what the native core does not know, or has failed at."""
+"""How Python and the native core share work: Python does the work that the native core can't do, or failed at."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -21,7 +21,7 @@ def raise_unless_panic(error: BaseException, where: str) -> None:
     `where` is the partition, or the kind of work.
     """
     global _panics
-    # PyO3's exception for a panic has no other base, so that nobody takes it for an error of a caller.
+    # Known only by its name: PyO3 exports no class for it, and derives it directly from BaseException.
     if type(error).__name__ != "PanicException":
         raise error
     _panics += 1
@@ -36,9 +36,9 @@ def panics() -> int:
 def share(end: int, native: Callable[[int], int], python: Callable[[int, int], object]) -> None:
     """Do the items from 0 to `end` in order.
 
-    `native` does those from an index on up to the first that it does not know, and returns that one's index. `python`
-    does those between two indexes. Where one is not plain, the next ones are often not, so `python` takes longer and
-    longer runs, of `RUN_MAX` at most, until `native` knows one again.
+    `native` does the items from an index up to the first that it does not know, and returns the index of that item.
+    `python` does those between two indexes. After an item that `native` does not know there are often more, so
+    `python` takes longer and longer runs, up to `RUN_MAX`, until `native` knows an item again.
     """
     at, run = 0, 1
     while at < end:

@@ -1,4 +1,4 @@
-"""The version of Sowline, which logs, health answers, stored state and the package have; and what installs extras."""
+"""The version of Sowline in logs, health answers, stored state and the package; and the commands for extras."""
 
 __version__ = "0.1.0"
 

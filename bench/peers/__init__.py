@@ -1,7 +1,7 @@
 """The materializer compared to others on the same job: a raw loop, Kafka Streams and Quix Streams.
 
 The job is that of `bench.merging`: for each command on a log of two partitions, the merged record to a topic. All get
-the same log with the headers of commands, and the same broker, by turns; the last output of each key is checked. The
+the same log with the headers of commands, and the same broker, in turn; the last output of each key is checked. The
 raw loop merges nothing: it is the measure of all Python on Kafka.
 """
 
@@ -38,7 +38,7 @@ NUMBERED = "{}, with publishers' numbers"
 
 
 class Contestant(NamedTuple):
-    """Who takes part: its name, what it runs over a load, and whether it merges."""
+    """An entrant: its name, what it runs over a load, and whether it merges."""
 
     name: str
     enter: Callable[[Load], AbstractContextManager[Entrant]]
@@ -70,7 +70,7 @@ CONTESTANTS = (
 
 
 def run(records: int, runs: int) -> str:
-    """Measure all by turns; return a table of medians and ratios."""
+    """Measure all in turn; return a table of medians and ratios."""
     with broker() as bootstrap:
         plain, numbered = new_load(bootstrap, records), new_load(bootstrap, records, is_numbered=True)
         entered = [(contestant.name, contestant, plain) for contestant in CONTESTANTS]

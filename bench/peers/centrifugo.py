@@ -31,7 +31,7 @@ CHANNEL_HEADER = "channel"
 
 @contextmanager
 def centrifugo(kafka: str, partitions: int) -> Iterator[Server]:
-    """Run it over a topic of its own."""
+    """Run it over its own topic."""
     topic, port = f"centrifugo-{uuid.uuid4().hex[:8]}", free_port()
     Cluster(kafka_config(kafka)).ensure_topic(
         define_topic(name=topic, key=("/order",), partitions=partitions)

@@ -1,4 +1,4 @@
-"""Quix Streams as an entrant: `quix_app.py`, in an environment of its own that is made once per user."""
+"""Quix Streams as an entrant: `quix_app.py`, in its own environment, which is made once per user."""
 
 import subprocess
 import sys

@@ -10,7 +10,7 @@ from quixstreams import Application
 
 
 def main(bootstrap: str, source: str, target: str, directory: str, application: str) -> None:
-    """Merge deltas into the record that the state holds, and write the whole record for each that comes."""
+    """Merge deltas into the record that the state holds, and write the whole record for each one."""
     app = Application(
         broker_address=bootstrap,
         consumer_group=application,

@@ -1,4 +1,4 @@
-"""What it costs to send each message alone: `send_loop.rs`, compiled for the run. It reads no Kafka."""
+"""The cost of sending each message alone: `send_loop.rs`, compiled for the run. It reads no Kafka."""
 
 import socket
 import subprocess

@@ -18,5 +18,5 @@ def nvfix(**fields: str) -> bytes:
 
 
 def shown(message: bytes) -> str:
-    """Return a message as people read it, with | for its separators."""
+    """Return a message for people to read, with | for its separators."""
     return message.decode().replace(SOH, "|")

@@ -23,7 +23,7 @@ def board_filter(airport: str) -> str:
 
 
 class Board:
-    """The flights in focus by SOW key, and how many came, changed and went."""
+    """The flights in focus by SOW key, and the numbers of those that entered, changed and left."""
 
     def __init__(self, airport: str) -> None:
         self.airport = airport
@@ -34,7 +34,7 @@ class Board:
         self.complete = False
 
     def take(self, message: Message) -> str | None:
-        """Apply a message and return what a person would say of it, if anything."""
+        """Apply a message and return a sentence about it for a person, if there is anything to say."""
         if message.command == "group_begin":
             self.flights.clear()
         elif message.command == "group_end":
@@ -74,7 +74,7 @@ def name(flight: Flight) -> str:
 
 
 def news(flight: Flight) -> str:
-    """Return where a flight is, with its delay in minutes as far as it is known."""
+    """Return where a flight is, with its delay in minutes if it is known."""
     delay = flight.get("arr_delay", flight.get("dep_delay"))
     status = str(flight.get("status"))
     return f"{status} {delay:+} min" if isinstance(delay, int) else status
@@ -89,7 +89,7 @@ def clock_face(digits: object) -> str:
 
 
 def new_york() -> tzinfo:
-    """Return the time zone of the airports, or UTC where the system does not have it."""
+    """Return the time zone of the airports, or UTC if the system does not know it."""
     try:
         return ZoneInfo("America/New_York")
     except ZoneInfoNotFoundError:
@@ -102,7 +102,7 @@ def date_line(moment: int, zone: tzinfo) -> str:
 
 
 def picture(board: Board, clock: str, footer: str, rows_max: int) -> RenderableType:
-    """Return the board as it is shown in a terminal, with at most so many flights."""
+    """Return the board for a terminal, with at most this many flights."""
     table = Table()
     table.add_column("due")
     table.add_column("flight")

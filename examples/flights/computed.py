@@ -1,4 +1,4 @@
-"""The views of the demo by hand: what `delays` and `arrivals` must be for given flights, in plain Python."""
+"""The views of the demo by hand: the records of `delays` and `arrivals` for given flights, in plain Python."""
 
 import json
 from collections import defaultdict

@@ -24,7 +24,7 @@ KAFKA_S_MAX = 30
 
 
 class ChangeCounter:
-    """Counts the records of a topic's three Kafka topics, in a thread of its own, from its first record on.
+    """Counts the records of a topic's three Kafka topics, in its own thread, from the first record on.
 
     `publisher` is the pipeline's: its commands carry that name, a slash, and a number. `applied` is true once the
     changes show that every record that is on the log has been applied.
@@ -54,7 +54,7 @@ class ChangeCounter:
         self._visits: set[tuple[int, int]] = set()
         """The partitions and offsets of visitors' commands."""
         self._early: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """By partition, changes that came before their commands were read: the offset, and the SOW key."""
+        """By partition, changes that arrived before their commands were read: the offset, and the SOW key."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tally", daemon=True)
 

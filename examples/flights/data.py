@@ -36,7 +36,7 @@ TAXI_MIN, MILES_A_MIN = 30, 8
 
 
 class Flight(NamedTuple):
-    """One row of the data set: the columns the demo uses, as the text they are there."""
+    """One row of the data set: the columns that the demo uses, as text."""
 
     carrier: str
     flight: str

@@ -44,7 +44,7 @@ MAX_SPEED = "max"
 
 
 class Options(NamedTuple):
-    """What the demo is asked for; None stands for no end, as fast as it goes, and a directory that is removed."""
+    """The options of the demo; None stands for no end, full speed, and a directory that is removed."""
 
     seconds: float | None
     airport: str
@@ -80,7 +80,7 @@ async def run_demo(options: Options, console: Console) -> int:
 async def _start(
     options: Options, console: Console, stack: AsyncExitStack
 ) -> tuple[Run, list[Child], LandingPage]:
-    """Start everything, and return what is to be run, the processes that it needs, and the page that shows it."""
+    """Start everything, and return the run, the processes that it needs, and the page that shows it."""
     archive, airports = flights_csv(), read_airports()
     find_java()
     directory = stack.enter_context(_directory(options.data_dir))
@@ -200,7 +200,7 @@ def _directory(given: Path | None) -> Iterator[Path]:
         return
     given.mkdir(parents=True, exist_ok=True)
     if any(given.iterdir()):
-        raise DemoError(f"expected an empty directory for a run of its own, got {given}")
+        raise DemoError(f"expected an empty directory for this run, got {given}")
     yield given.resolve()
 
 
@@ -234,7 +234,7 @@ def read_speed(context: click.Context | None, parameter: click.Parameter | None,
 
 @click.command()
 @click.option(
-    "--seconds", type=click.FloatRange(min=1), help="End by itself after so long, start-up included."
+    "--seconds", type=click.FloatRange(min=1), help="End by itself after this time, start-up included."
 )
 @click.option(
     "--airport",

@@ -1,4 +1,4 @@
-"""What the landing page's buttons do: kill a service, or restart Kafka, and check that nothing was lost."""
+"""The actions of the landing page's buttons: kill a service, or restart Kafka, and check that nothing was lost."""
 
 import asyncio
 import os
@@ -21,13 +21,13 @@ PARTS = (*PROGRAMS, KAFKA)
 
 @dataclass(slots=True)
 class Event:
-    """A part of the system that was killed, and what came of it."""
+    """A part of the system that was killed, and the outcome."""
 
     part: str
     pressed_s: float
     """When the visitor asked for it (seconds since 1970)."""
     back_s: float | None = None
-    """How many seconds after that changes came through again; None until they did."""
+    """How many seconds later changes arrived again; None until they did."""
     verdict: str = ""
     """The result of the comparison afterwards; empty until it was made."""
     is_lossless: bool | None = None
@@ -50,7 +50,7 @@ class Disturbances:
         return bool(self.events) and self.events[-1].is_lossless is None
 
     async def disturb(self, part: str) -> None:
-        """Kill a part; once changes come through again, compare everything."""
+        """Kill a part; once changes arrive again, compare everything."""
         assert not self.is_busy, "one at a time"
         event = Event(part, time.time())
         self.events.append(event)
@@ -66,7 +66,7 @@ class Disturbances:
         event.is_lossless = not problems
 
     async def _kill(self, part: str) -> float:
-        """Kill a part, and return when it was dead; Kafka, which nobody else starts again, runs again by then."""
+        """Kill a part, and return when it was dead; Kafka, which nothing else restarts, runs again by then."""
         if part == KAFKA:
             await asyncio.to_thread(self._kafka.kill)
             killed_s = time.time()
@@ -82,7 +82,7 @@ class Disturbances:
                 while self._run.written_s <= killed_s:
                     await asyncio.sleep(LOOK_S)
         except TimeoutError:
-            raise DemoError(f"no change came through for {BACK_S_MAX:.0f} s") from None
+            raise DemoError(f"no change arrived for {BACK_S_MAX:.0f} s") from None
 
 
 def _kill_program(ancestor: int, program: str) -> None:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from examples.flights.data import LATE, Fact, line_of
 
 SLICE_S = 0.5
-"""Real seconds between two slices, where the feed runs at a speed."""
+"""Real seconds between two slices, if the feed runs at a speed."""
 MAX_INTERVAL_S = 24 * 3600
-"""Simulated seconds in a slice where the feed runs as fast as it can."""
+"""Simulated seconds in a slice if the feed runs as fast as it can."""
 ROOM_S = 0.02
-"""Real seconds between two looks whether there is room for another slice."""
+"""Real seconds between two checks for room for another slice."""
 
 
 class Slice(NamedTuple):

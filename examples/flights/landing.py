@@ -31,13 +31,13 @@ COOKIE = "sowline-demo"
 STATE_S = 0.25
 """Seconds between two states of a stream."""
 GOODBYE_S_MAX = 4.0
-"""How long the end of the demo waits for the pages that are open: each leaves once it shows all that has come."""
+"""How long the end of the demo waits for the pages that are open: each leaves once it shows everything."""
 
 
 class Outcome(NamedTuple):
     """How the demo ended: a sentence, whether nothing was lost (None: not checked), and its numbers by name.
 
-    `moment` is the simulated one at which everything stands (seconds since 1970); None where not all that was fed
+    `moment` is the simulated one at which everything stands (seconds since 1970); None if not everything that was fed
     has arrived.
     """
 
@@ -72,7 +72,7 @@ class LandingPage:
         return f"{self.origin}/?token={self._token}"
 
     def finish(self, outcome: Outcome) -> None:
-        """Say how the demo ended, as the last event of every stream."""
+        """Report how the demo ended, as the last event of every stream."""
         self._outcome = outcome
         self._end.set()
 

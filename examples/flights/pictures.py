@@ -23,7 +23,7 @@ FRAME_S = 0.4
 SHOWN_S = 10.0
 """How long the animation lasts: what happens between the kill and the verdict is shown faster than it was."""
 BEFORE_S, AFTER_S = 1.6, 2.4
-"""Of it, how long all is well, and how long the verdict stays."""
+"""How much of it shows the system before the kill, and how much the verdict."""
 VERDICT_S_MAX = 120.0
 SETTLE_S = 30
 """Seconds after which the treemap and the views have something to show."""
@@ -81,7 +81,7 @@ def _animation(page: Page, directory: Path) -> None:
 
 
 def _frames(page: Page, directory: Path, is_last: Callable[[int], bool]) -> list[str]:
-    """Take a picture every so often until one was the last of them; returns where they are."""
+    """Take a picture at intervals until one was the last; returns their paths."""
     directory.mkdir()
     frames: list[str] = []
     until = time.monotonic() + VERDICT_S_MAX

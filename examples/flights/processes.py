@@ -15,7 +15,7 @@ LOG_LINES = 20
 
 
 class DemoError(Exception):
-    """Something that the demo can't go on with, as a sentence."""
+    """A problem that ends the demo, as a sentence."""
 
 
 class Child:
@@ -32,7 +32,7 @@ class Child:
         return self._process.pid
 
     async def first_line(self) -> str:
-        """Wait until the process says that it is ready; raises DemoError if it does not."""
+        """Wait until the process reports that it is ready; raises DemoError if it does not."""
         assert self._process.stdout is not None
         try:
             async with asyncio.timeout(START_S_MAX):
@@ -44,12 +44,12 @@ class Child:
         return line.decode()
 
     async def must_live(self) -> None:
-        """Wait until the process ends, and raise DemoError, because it was not to."""
+        """Wait until the process ends, and raise DemoError, because it should not end."""
         code = await self._process.wait()
         raise self._failure(f"ended by itself with exit code {code}")
 
     async def stop(self) -> None:
-        """End the process and what is left of its group: asked first, then by force."""
+        """End the process and the rest of its group: by a request first, then by force."""
         if self._process.returncode is None:
             self._process.terminate()
             with suppress(TimeoutError):
@@ -67,7 +67,7 @@ class Child:
 async def child(
     name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[Child]:
-    """Run a command in a process group of its own, out of reach of Ctrl-C, and stop it at the end.
+    """Run a command in its own process group, out of reach of Ctrl-C, and stop it at the end.
 
     `environment` is added to this process's own.
     """

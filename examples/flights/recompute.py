@@ -1,4 +1,4 @@
-"""The State of the World by hand: what a feed of facts must end in, in plain Python, without Spark or Kafka."""
+"""The State of the World by hand: what a feed of facts must leave, in plain Python, without Spark or Kafka."""
 
 from collections.abc import Iterable
 from typing import Any

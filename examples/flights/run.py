@@ -1,4 +1,4 @@
-"""One run of the demo over a running system: the feed, and everything that watches what becomes of it."""
+"""One run of the demo over a running system: the feed, and everything that watches its records."""
 
 import asyncio
 import time
@@ -26,9 +26,9 @@ DOMAIN = f"{TOPIC}\0".encode()
 LATENCIES = 200
 """The newest changes whose latency the landing page shows."""
 AHEAD_MAX = 50_000
-"""Facts that the feed may be ahead of the subscriber of everything before it waits."""
+"""How many facts the feed may be ahead of the subscriber of everything before it waits."""
 STALL_S_MAX = 90.0
-"""How long nothing at all may move before the demo gives up waiting for what it has fed."""
+"""How long nothing may move before the demo gives up waiting for what it has fed."""
 QUERY_S_MAX = 300.0
 LOOK_S = 0.05
 REFRESH_S = 0.5
@@ -36,7 +36,7 @@ BOARD_MARGIN_LINES = 9
 
 
 class Run:
-    """Feeds the flights, follows all of them and the board of one airport, and says what was lost."""
+    """Feeds the flights, follows all of them and the board of one airport, and reports what was lost."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Run:
         """Whether the feed waits, so that everything can be compared."""
         self._outages = 0
         self._is_ending = False
-        """Whether nothing is fed any more."""
+        """Whether the feed has ended."""
 
     async def watch(self) -> None:
         """Follow the topic and the board, and show it, until cancelled."""
@@ -76,7 +76,7 @@ class Run:
     async def replay(self, until: float | None, stop: asyncio.Event) -> None:
         """Feed until a moment of the monotonic clock, or `stop`; wait until log, SOW and subscriber have all of it.
 
-        Raises DemoError where nothing moves any more before they have.
+        Raises DemoError if nothing moves before they have it.
         """
         await self._wait(lambda: self._view.complete and self._board.complete)
         if until is not None:
@@ -86,7 +86,7 @@ class Run:
         await self._wait(self._settled)
 
     async def losses(self) -> list[str]:
-        """Query the SOW and the views, and return a sentence for each thing that is not as the facts have it.
+        """Query the SOW and the views, and return a sentence for each difference from the facts.
 
         Records that visitors have written, and their groups, are left out.
         """
@@ -126,7 +126,7 @@ class Run:
                 await asyncio.sleep(LOOK_S)
 
     def _visited_bodies(self, everything: dict[str, Body]) -> list[Body]:
-        """Return the records that visitors have written, as the facts have them and as they are now."""
+        """Return the records that visitors have written, as they should be by the facts and as they are now."""
         visited = self._counter.visited
         if not visited:
             return []
@@ -154,7 +154,7 @@ class Run:
         return self._sow_size
 
     def state(self) -> dict[str, Any]:
-        """Return the numbers of the moment, for the landing page."""
+        """Return the current numbers, for the landing page."""
         newest = self._view.latencies_ms[-LATENCIES:]
         return {
             "is_ending": self._is_ending,
@@ -202,7 +202,7 @@ class Run:
             await asyncio.sleep(LOOK_S)
 
     def _check(self) -> None:
-        """Raise DemoError if the tally failed, or nothing has moved for long while something was to."""
+        """Raise DemoError if the counter failed, or if nothing has moved for long although something should have."""
         if self._counter.error is not None:
             raise DemoError(f"counting the topics' records failed: {self._counter.error!r}")
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the demo shows: a live picture in a terminal, plain lines anywhere else."""
+"""The output of the demo: a live picture in a terminal, plain lines anywhere else."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 LINES_MAX = 20
-"""Lines about flights that are printed for one refresh; of the others only the number is shown."""
+"""The lines about flights that are printed for one refresh; the others are only counted."""
 
 
 class Screen:
-    """Shows a picture that is drawn again at each refresh or, without a terminal, the lines that came since."""
+    """Shows a picture that is drawn again at each refresh or, without a terminal, the lines since the last one."""
 
     def __init__(self, console: Console, picture: Callable[[], RenderableType]) -> None:
         self._console = console
@@ -40,7 +40,7 @@ class Screen:
         self._came += 1
 
     def refresh(self) -> None:
-        """Show how things are now."""
+        """Show the current state."""
         if self._live is not None:
             self._live.update(self._picture(), refresh=True)
         elif self._came:

@@ -1,4 +1,4 @@
-"""The last words of the demo: what went in, what came out, and what was lost."""
+"""The summary of the demo: what went in, what came out, and what was lost."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from examples.flights.view import percentile
 
 SECONDS_FROM_MS = 10_000
-"""A time is given in seconds from here on."""
+"""Longer times are given in seconds."""
 
 
 class Summary(NamedTuple):

@@ -1,4 +1,4 @@
-"""A subscriber's view of a topic, and whether it is what it has to be."""
+"""A subscriber's view of a topic, and whether it is correct."""
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from sowline import Message
 
 
 class View:
-    """What a subscriber of everything holds: the body of every record, by SOW key.
+    """The records of a subscriber of everything: the body of every record, by SOW key.
 
     `latencies_ms` has, for each change, the time from its command's append to the log to its arrival here. `came_s`
-    is when the last change came, `written_s` when the newest command was written whose change came, both in seconds
-    since 1970.
+    is when the last change arrived, `written_s` when the newest command whose change arrived was written, both in
+    seconds since 1970.
     """
 
     def __init__(self) -> None:

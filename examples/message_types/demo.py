@@ -32,7 +32,7 @@ class AvroProducer:
         }
 
     def write(self, version: int, order: Order, **headers: str) -> None:
-        """Write an order under a version of the schema, and wait until Kafka has it."""
+        """Write an order under a version of the schema, and wait for Kafka's acknowledgement."""
         data = io.BytesIO()
         fastavro.schemaless_writer(data, self._schemas[version], order)
         message = b"\0" + self._ids[version].to_bytes(4, "big") + data.getvalue()

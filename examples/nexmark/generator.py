@@ -1,7 +1,7 @@
 """The input of Nexmark: persons, auctions and bids in their usual proportion, the same for the same seed.
 
-Of 50 events the first is a new person, three are new auctions, and the others are bids. Each topic counts its events
-in `id`: Nexmark's bids have no key of their own.
+The first of 50 events is a new person, three are new auctions, and the others are bids. Each topic counts its events
+in `id`, because Nexmark's bids have no key.
 """
 
 import random
@@ -33,7 +33,7 @@ class Event(NamedTuple):
 
 
 def events(count: int, seed: int) -> Iterator[Event]:
-    """Yield so many events, in the order of their times."""
+    """Yield this many events, in the order of their times."""
     dice = random.Random(seed)
     ends = dict.fromkeys(ROUND, FIRST_ID)
     for number in range(count):

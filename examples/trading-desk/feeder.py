@@ -43,7 +43,7 @@ def change(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def feed(url: str, orders: int, rate: int) -> None:
-    """Publish so many orders, and then change so many a second."""
+    """Publish this many `orders`, and then change `rate` of them a second."""
     held = [order(number) for number in range(1, orders + 1)]
     with Client(url) as client:
         for each in held:

@@ -30,7 +30,7 @@ from sowline.version import __version__
 _HINTS = {
     "logon required": "; give the command a token with --token-file or --token, or in SOWLINE_TOKEN",
 }
-"""What a user of the command can do about an error whose message is for programs, by its reason."""
+"""Advice for the user of a command, by the reason of an error whose message is written for programs."""
 
 
 class CliGroup(HelpGroup):
@@ -42,6 +42,8 @@ class CliGroup(HelpGroup):
             try:
                 return super().main(*given, **named)
             finally:
+                # An error of the flush at the interpreter's end would not change the exit code
+                # (test_an_output_that_is_full).
                 sys.stdout.flush()
         except OSError as error:
             _give_up_output()
@@ -68,6 +70,8 @@ class CliGroup(HelpGroup):
             click.echo(f"bad request: {not_utf8(found)}", err=True)
             sys.exit(1)
         except BrokenPipeError:
+            # The reader has ended, as `head` does. The interpreter flushes the output once more at its end, and would
+            # print that error.
             sys.stderr.close()
             sys.exit(0)
 

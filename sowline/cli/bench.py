@@ -30,7 +30,7 @@ SILENCE_SECONDS_MAX = 60.0
 QUERIES = 100
 """Queries of each kind, one after the other."""
 GROUPS = 100
-"""The filter selects one of so many groups of the records."""
+"""The filter selects one of this many groups of records."""
 SENT, GROUP = "bench_sent", "bench_group"
 
 
@@ -98,7 +98,7 @@ class BenchArrivals:
             self._changed.notify()
 
     def wait(self, count: int) -> None:
-        """Wait for so many changes; raise `behind` if none arrives for a while, or why the subscription ended."""
+        """Wait for `count` changes; raise `behind` if none arrives for a while, or why the subscription ended."""
         with self._changed:
             while len(self.seconds) < count and self._failure is None:
                 if not self._changed.wait(SILENCE_SECONDS_MAX):
@@ -119,7 +119,7 @@ _option = partial(click.option, show_default=True)
 @_option("--seconds", type=click.FloatRange(0.1), default=5.0, help="How long to publish.")
 @_option("--rate", type=click.IntRange(0), default=1000, help="Records per second; 0: as fast as possible.")
 @_option("--records", type=click.IntRange(1), default=10_000, help="How many different records to write.")
-@click.option("--into-records", is_flag=True, help="Also if TOPIC has records; they are not changed.")
+@click.option("--into-records", is_flag=True, help="Run even if TOPIC has records; they are not changed.")
 @through_kafka
 def bench(
     topic: str, seconds: float, rate: int, records: int, into_records: bool, connection: dict[str, Any]
@@ -169,7 +169,7 @@ def _deleted_at_end(client: Client, publisher: Publisher, run: BenchRun) -> Iter
 def _publish(
     publisher: Publisher, run: BenchRun, seconds: float, rate: int, records: int
 ) -> tuple[int, float]:
-    """Publish for so many seconds; return how many records, and the seconds until Kafka had all of them."""
+    """Publish for this many seconds; return the number of records, and the seconds until Kafka had all of them."""
     begin, count, show = time.monotonic(), 0, ProgressLine()
     while (now := time.monotonic()) < begin + seconds:
         if rate and (wait := begin + count / rate - now) > 0:

@@ -36,7 +36,7 @@ def dead() -> None:
 @topic_argument
 @_reason
 @click.option(
-    "--limit", "-n", default=LIMIT, show_default=True, type=click.IntRange(1), help="At most so many."
+    "--limit", "-n", default=LIMIT, show_default=True, type=click.IntRange(1), help="List at most this many."
 )
 @url_option
 @with_connection
@@ -143,6 +143,7 @@ def _newest(url: str, connection: ConnectionOptions, topic: str, reason: str) ->
         answer = _ask(url, connection, topic, given | ({} if before is None else {"before": before}))
         yield from answer["messages"]
         (searched,) = answer["searched"]
+        # A request searches only a part of the dead letters: stop when one makes no progress.
         if searched["complete"] or searched["begin"] == before:
             return
         before = searched["begin"]

@@ -53,6 +53,7 @@ def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
     """
     if not url.startswith(("http://", "https://")):
         raise SowlineError("bad request", f"expected a URL like http://127.0.0.1:8080, got {url!r}")
+    # Uncompressed, so that the limit of bytes holds for what is kept in memory.
     headers = {"Accept-Encoding": "identity"}
     if urlsplit(url).path.startswith("/v1/") and (token := connection.read_token()):
         headers["Authorization"] = f"Bearer {token}"
@@ -89,7 +90,7 @@ def _body(response: httpx2.Response) -> bytes:
 
 
 def get_json(url: str, connection: ConnectionOptions) -> Any:
-    """Return what a query service answers to a GET; raise its refusal, or `not connected`."""
+    """Return a query service's answer to a GET; raise its refusal, or `not connected`."""
     answer = get(url, connection)
     try:
         content = orjson.loads(answer.body)

@@ -1,4 +1,4 @@
-"""Marks lines of a subscription on a terminal: `+` for a new record, `~` for a changed one, `-` for one gone."""
+"""Marks lines of a subscription on a terminal: `+` for a new record, `~` for a changed one, `-` for a removed one."""
 
 import os
 

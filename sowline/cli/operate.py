@@ -38,7 +38,7 @@ def _operation(name: str, what: str, words: int = 1) -> click.Command:
 def _found_settings(arguments: tuple[str, ...], words: int) -> dict[str, str]:
     """Return the settings of the running `sowline up`.
 
-    None if the user gives some, asks for help, or gives fewer words than the command needs: it ends at once then.
+    Empty if the user gives settings, asks for help, or gives too few words: the command then ends at once.
     """
     is_given = any(argument.startswith(_OPTIONS) for argument in arguments)
     is_short = len(_words_of(arguments)) < words
@@ -52,7 +52,7 @@ def _words_of(arguments: tuple[str, ...]) -> list[str]:
 
 
 def stack_settings() -> dict[str, str]:
-    """Return the settings of the running `sowline up`, and report which it is; none if the environment has some."""
+    """Return the settings of the running `sowline up`, and report which it is; empty if the environment has any."""
     stack = None if _SETTINGS & os.environ.keys() else chosen_stack()
     if stack is None:
         return {}

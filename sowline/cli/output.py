@@ -34,5 +34,7 @@ class Output:
 
     def _write_some(self, text: memoryview) -> int:
         """Write as much as the output accepts; return how much that is, 0 if it accepts nothing for a moment."""
+        # A writable pipe accepts this many bytes at once. A larger write could block, and a signal that another
+        # thread receives would not end it (test_signal_while_the_pipe_is_full).
         _, writable, _ = select.select([], [self._descriptor], [], SIGNAL_SECONDS_MAX)
         return os.write(self._descriptor, text[: select.PIPE_BUF]) if writable else 0

@@ -17,7 +17,7 @@ from sowline.model.printable import printable
 from sowline.wire.client_message import Message
 
 TABLE_ROWS = 1000
-"""Records that a terminal's table takes together; more are a table of their own."""
+"""The maximum number of rows of a table on a terminal; further records begin another table."""
 
 
 def print_messages(
@@ -80,7 +80,7 @@ def _line(message: Message, *, full: bool) -> bytes:
 
 
 def print_all(answers: Iterable[Any]) -> None:
-    """Print answers: a line of JSON each, on a terminal a table."""
+    """Print answers: a table on a terminal, else a line of JSON each."""
     if sys.stdout.isatty():
         _print_table(list(answers))
         return

@@ -28,7 +28,7 @@ class ProgressLine:
 def reported_if_slow(what: str) -> Iterator[Callable[[], None]]:
     """Lend a function that begins a wait, for the rest of the block.
 
-    If that takes longer than a second, say on standard error what is waited for, where that is a terminal.
+    If the wait takes longer than a second, report it on standard error, if that is a terminal.
     """
     timer = threading.Timer(TELL_SECONDS, click.echo, (f"{what} …",), {"err": True})
     timer.daemon = True

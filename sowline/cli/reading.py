@@ -86,7 +86,7 @@ def _reading(command: Command) -> Command:
 
 _count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after this many messages.")
 _delta = click.option(
-    "--delta", is_flag=True, help="Of records known already, only keys and what has changed."
+    "--delta", is_flag=True, help="For records known already, print only keys and changed fields."
 )
 _bookmark = click.option(
     "--bookmark",

@@ -54,7 +54,7 @@ def schemas() -> None:
 def pull(subject: str, version: int | None, directory: Path | None, registry: str | None) -> None:
     """Print the schema of SUBJECT in the registry.
 
-    With a --directory, write it and what it refers to as files, and print the `reader_schema` for topics.yaml.
+    With a --directory, write it and its references as files, and print the `reader_schema` for topics.yaml.
     """
     with _connected(_settings(registry=registry)) as client:
         found = client.latest(subject) if version is None else client.version(subject, version)

@@ -30,7 +30,7 @@ _PLAIN: Final = {
 _OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
 _OF_ARRAYS: Final = ("items", "prefixItems")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords with a schema for each of many names."""
+"""Keywords that map names to schemas."""
 
 _VALUES: Final = ("const", "enum", "default", "examples")
 """Keywords whose content is no schema."""
@@ -56,7 +56,7 @@ def typescript_of_schema(topic: str, name: str, schema: Mapping[str, Any]) -> st
 
 
 class _Document:
-    """The parts of a schema, by what references call them. Each part is an object of its own."""
+    """The parts of a schema, by the names that references use. Each part is a separate object."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._named: dict[str, Any] = {_BASE: schema}
@@ -79,7 +79,7 @@ class _Document:
         return base
 
     def target(self, part: Mapping[str, Any]) -> Node | None:
-        """Return what a part refers to: None if it refers to nothing, True if that is not in the schema."""
+        """Return the target of a part: None if it refers to nothing, True if that is not in the schema."""
         reference = "#" if part.get("$recursiveRef") == "#" else part.get("$ref")
         if not isinstance(reference, str):
             return None
@@ -113,7 +113,7 @@ def _parts(part: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _joined(base: str, reference: str) -> str:
-    """Return what a reference leads to, without its fragment. `urljoin` joins only URIs of schemes that it knows."""
+    """Return the URI of a reference, without its fragment. `urljoin` joins only URIs of schemes that it knows."""
     scheme, _, rest = base.partition(":")
     url = urldefrag(urljoin(f"http:{rest}", reference)).url
     return url if urlsplit(reference).scheme else f"{scheme}:{url.partition(':')[2]}"

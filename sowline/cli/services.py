@@ -55,6 +55,7 @@ def _service(name: str, program: Program, what: str) -> click.Command:
         given = {
             f"SOWLINE_{name.upper()}": str(value) for name, value in options.items() if value is not None
         }
+        # In place of this process: the signals that a supervisor sends to its id reach the service.
         os.execve(sys.executable, program.command(), os.environ | given)
 
     return command
@@ -119,7 +120,7 @@ def pipeline(arguments: tuple[str, ...]) -> None:
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="How many query services divide the topics, behind a gateway.",
+    help="How many query services share the topics, with a gateway for clients.",
 )
 @click.option("--kafka", envvar="SOWLINE_KAFKA", help="A running cluster, in place of a local broker.")
 @click.option("--accept-loss", is_flag=True, help="Continue although log records are permanently gone.")

@@ -13,7 +13,7 @@ BYTES = 32
 
 @cli_command(examples=("sowline token maria --role trader",))
 @click.argument("user")
-@click.option("--role", "roles", multiple=True, help="A role that comes with the token; repeatable.")
+@click.option("--role", "roles", multiple=True, help="A role that the token grants; repeatable.")
 def token(user: str, roles: tuple[str, ...]) -> None:
     """Create a token for USER: print it, and then the line for `tokens` of the access file, with its hash.
 

@@ -143,7 +143,7 @@ def _field(member: InferredMember) -> str:
 
 
 ANY_NAME = "[name: string]"
-"""What stands in place of the names of fields that may be arbitrary."""
+"""Replaces the names of fields that may be arbitrary."""
 
 
 def field_name(name: str) -> str:

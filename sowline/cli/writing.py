@@ -1,4 +1,4 @@
-"""Commands that write records. They take JSON as arguments, or a record a line on standard input."""
+"""Commands that write records. They take JSON as arguments, or one record per line on standard input."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -187,7 +187,7 @@ def _selected(filter: str | None, keys: tuple[str, ...], data: str | None) -> st
 
 
 class _Record(NamedTuple):
-    """A record to write: the number of its line, its body, and its SOW key if the command or the line has it."""
+    """A record to write: the number of its line, its body, and its SOW key if the command or the line names it."""
 
     number: int
     body: str
@@ -229,7 +229,7 @@ def _with_progress(records: Iterable[_Record], at_end: Callable[[], None]) -> It
 
 
 def _records(lines: Iterable[str], keyed: bool, key: str | None) -> Iterable[_Record]:
-    """Return the records of lines; raise `bad request` if --keyed or --key do not go with them."""
+    """Return the records of lines; raise `bad request` if --keyed or --key do not fit them."""
     if keyed and key is not None:
         raise SowlineError("bad request", "expected --key or --keyed, got both")
     if keyed:
@@ -250,7 +250,7 @@ def _numbered(number: int) -> Iterator[None]:
 
 @contextmanager
 def _flushed(client: Client) -> Iterator[None]:
-    """Write what came before a refused record, and say so in the error."""
+    """Write the records before a refused one, and say so in the error."""
     try:
         yield
     except SowlineError as error:
@@ -278,7 +278,7 @@ def _keyed_records(lines: Iterable[str]) -> Iterator[_Record]:
 
 
 def _keyed_line(record: _Record) -> str:
-    """Return what the service takes of a line of `--keyed`: it refuses the other fields."""
+    """Return the fields of a `--keyed` line that the service accepts: it refuses all others."""
     return f'{{"sow_key":{orjson.dumps(record.key).decode()},"data":{record.body}}}'
 
 
@@ -293,5 +293,5 @@ _read_keyed = msgspec.json.Decoder(_Keyed).decode
 
 def _input() -> Iterator[str]:
     if sys.stdin.isatty() and sys.stderr.isatty():
-        click.echo("sowline: reading records, one as JSON a line; Ctrl-D ends", err=True)
+        click.echo("sowline: reading records as JSON, one per line; Ctrl-D ends", err=True)
     return (line.strip() for line in sys.stdin if line.strip())

@@ -1,4 +1,4 @@
-"""Why no service answers, as a sentence for the user: nothing is there, or it does not go on with its answer."""
+"""The reason why no service answers, as a sentence for the user: nothing listens, or the answer does not arrive."""
 
 import socket
 from urllib.parse import urlsplit
@@ -14,16 +14,17 @@ def is_absent(url: str, error: Exception) -> bool:
 
     Another machine that refuses a connection may be starting the service.
     """
+    # Look-ups also fail for a moment while a name server is away: the service may still exist.
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
     return is_loopback(urlsplit(url).hostname or "") and _is_refused(error)
 
 
 def _is_refused(error: BaseException | None) -> bool:
-    """Tell whether a connection was refused; a library's own error has what it is about as its cause.
+    """Tell whether a connection was refused; libraries wrap the system's error as the cause of their own.
 
-    A name such as `localhost` with several addresses has one error for all of them, without a number. An error of
-    another type without one is of a connection that was accepted: a service may be starting behind it.
+    A name with several addresses, such as `localhost`, raises one plain OSError for all of them, without a number. A
+    subclass of OSError without a number means that the connection was accepted: a service may be starting.
     """
     while error is not None:
         if isinstance(error, ConnectionRefusedError) or (type(error) is OSError and error.errno is None):
@@ -33,13 +34,13 @@ def _is_refused(error: BaseException | None) -> bool:
 
 
 def no_answer(service: str, url: str, error: Exception) -> SowlineError:
-    """Return the error for a request that was not answered: no service is there, or it takes too long."""
+    """Return the error for a request that was not answered: no service listens, or it takes too long."""
     if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
         seconds = error.request.extensions["timeout"]["read"]
         return SowlineError(
             "request timeout",
-            f"expected {service} at {url} to go on with its answer within {seconds:g} s, got nothing; it may still do"
-            f" what was asked, so look before you ask again{via(url)}",
+            f"expected {service} at {url} to continue its answer within {seconds:g} s, got nothing; it may still"
+            f" carry out the request, so check before you repeat it{via(url)}",
         )
     if not isinstance(error, socket.gaierror) and is_absent(url, error):
         address = urlsplit(url)._replace(path="", query="", fragment="").geturl()

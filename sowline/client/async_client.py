@@ -55,7 +55,7 @@ class AsyncClient(RecordReading, Writing):
         await self.close()
 
     async def close(self) -> None:
-        """Flush what was published, and close the connection with all its streams."""
+        """Flush all publishes, and close the connection with all its streams."""
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.close)
         self._streams.fail(SowlineError("disconnected", "the client was closed"))
@@ -69,5 +69,5 @@ class AsyncClient(RecordReading, Writing):
 
     @cached_property
     def _tls(self) -> ssl.SSLContext | None:
-        """The TLS options that verify the service."""
+        """The TLS options that verify the service; None without TLS."""
         return self._credentials.tls() if self._url.startswith(("https://", "wss://")) else None

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Messages(Iterator[Message]):
-    """The messages of one query or subscription, as they come. Leaving the iteration, or `close`, ends it."""
+    """The messages of one query or subscription, as they arrive. To end it, leave the iteration or call `close`."""
 
     def __init__(self, client: "Client", stream: Stream) -> None:
         self._client = client
@@ -50,7 +50,7 @@ class Messages(Iterator[Message]):
         self._client._run(self._client._client.resume, self._stream)
 
     def close(self) -> None:
-        """End it."""
+        """End the query or subscription."""
         self._messages.close()
 
 
@@ -74,7 +74,7 @@ def _blocking(
 
 
 class Client:
-    """A client of a query service. Use it as a context manager; see `AsyncClient` for what it promises."""
+    """A client of a query service. Use it as a context manager; it has the guarantees of `AsyncClient`."""
 
     def __init__(
         self,
@@ -104,10 +104,13 @@ class Client:
         try:
             self._run(self._client.__aenter__)
         except BaseException:
+            # No caller has a client to close, so its thread would run until the process ends.
             self._thread.stop()
             raise
 
     def _run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
+        # Only the start is under the lock: if a reader held it while waiting, `close` could not wake that reader
+        # (test_closing_the_client_wakes_its_readers).
         with self._lock:
             if self._is_closed:
                 raise SowlineError("disconnected", "the client is closed")
@@ -123,7 +126,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Flush what was published, and close the connection; wake other threads that wait."""
+        """Flush all publishes, and close the connection; wake other threads that wait."""
         with self._lock:
             if self._is_closed:
                 return
@@ -155,11 +158,11 @@ class Client:
         return self._open(Ask("sow_and_subscribe", topic, **reading))
 
     def delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
-        """Return changes as they happen; of a record that you hold, only the key fields and what has changed."""
+        """Return changes as they happen; for a record that you hold, only its key fields and changed fields."""
         return self._open(Ask("delta_subscribe", topic, **reading))
 
     def sow_and_delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
-        """Yield the records that match at one instant, then what every change after it has changed."""
+        """Yield the records that match at one instant, then the changed fields of every change after it."""
         return self._open(Ask("sow_and_delta_subscribe", topic, **reading))
 
     def local_view(
@@ -175,8 +178,8 @@ class Client:
     ) -> LocalView:
         """Return a mapping of SOW keys to the records that match, which is always up to date.
 
-        Use it in a `with` block, which waits until all records have come. `records` and `bookmark` come from a saved
-        copy. Without `delta`, changed records are sent whole.
+        Use it in a `with` block, which waits until all records have arrived. Take `records` and `bookmark` from a
+        saved copy. Without `delta`, changed records are sent whole.
         """
         callbacks = Callbacks(on_insert, on_update, on_remove)
         return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)

@@ -29,7 +29,7 @@ REPEAT_SECONDS = 0.2
 SILENCE_SECONDS_MAX = 20.0
 
 LOGON = "logon"
-"""The id of the command that renews a logon; no stream has it."""
+"""The id of the command that renews a logon; no stream has this id."""
 
 Request = dict[str, Any]
 
@@ -52,7 +52,7 @@ class Subscriptions(Protocol):
         """Note that the connection is lost; another one will be made."""
 
     def fail(self, error: SowlineError) -> None:
-        """End everything: there will be no connection any more."""
+        """End everything: there will be no further connection."""
 
 
 class ServiceConnection:
@@ -86,7 +86,7 @@ class ServiceConnection:
         self._reader = asyncio.create_task(self._read_until_failure())
 
     async def close(self) -> None:
-        """Close the connection, and drop unsent messages. Who waits for a connection gets `disconnected`."""
+        """Close the connection, and drop unsent messages. Callers that wait for a connection get `disconnected`."""
         self._failure = self._failure or SowlineError("disconnected", "the client was closed")
         self._connected.set()
         for task in self._sending:
@@ -101,7 +101,7 @@ class ServiceConnection:
             await self._socket.close()
 
     async def wait_until_open(self) -> None:
-        """Wait for a connection; raises why there will be none."""
+        """Wait for a connection; raise the reason if there will be none."""
         await self._connected.wait()
         if self._failure is not None:
             raise self._failure
@@ -119,12 +119,14 @@ class ServiceConnection:
     async def send(self, request: Request) -> None:
         """Send a request at once. If the connection is lost, a new one resumes the streams."""
         assert self._socket is not None
+        # The reader notices the loss as well, and reconnects. An error here would end a stream that will resume.
         with contextlib.suppress(ConnectionClosed):
             await self._socket.send(orjson.dumps(request).decode())
 
     def start(self, sending: Coroutine[Any, Any, None]) -> None:
         """Send something while the reader continues."""
         task = asyncio.create_task(sending)
+        # The event loop keeps only a weak reference, so an unreferenced task could be collected before it ends.
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
@@ -145,7 +147,7 @@ class ServiceConnection:
         except SowlineError as error:
             self._break(error)
         except Exception as error:
-            self._break(SowlineError("internal", f"the client could not go on: {error!r}"))
+            self._break(SowlineError("internal", f"the client could not continue: {error!r}"))
 
     def _break(self, error: SowlineError) -> None:
         """End everything; each caller that waits for an answer gets the error."""
@@ -164,7 +166,7 @@ class ServiceConnection:
 
     @staticmethod
     async def _receive(socket: ClientConnection) -> bytes:
-        """Return the next frame. If the service is silent, send a ping; the connection ends if no pong comes.
+        """Return the next frame. If the service is silent, send a ping; the connection ends if no pong arrives.
 
         Only a reader that waits sends a ping: while a slow caller keeps the client from reading, no pong could
         arrive.
@@ -188,6 +190,8 @@ class ServiceConnection:
         log.warning("lost the connection to the query service at %s; trying again", printable(self._url))
         self._socket = await self._connect_within(None)
         log.warning("connected to the query service again")
+        # With other rights, the client may hold records that it may no longer see: everything is sent again
+        # (test_other_rights_begin_afresh).
         is_void = previous_rights is not None and self._rights not in (previous_rights, None)
         for request in self._carried.resume(is_void=is_void):
             await self.send(request)
@@ -196,9 +200,9 @@ class ServiceConnection:
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         """Connect within this time, or without a limit; raise `not connected`, or the reason of a refusal.
 
-        A first connection does not wait for a service that is not there: the command reports it at once. While it
-        waits for one that may be starting, it logs each attempt: the user of a command sees why nothing happens.
-        If a token is refused and there may be a newer one, a reconnecting client tries a few times more.
+        A first connection does not wait if nothing listens: the command reports that at once. While it waits for a
+        service that may be starting, it logs each attempt, so that the user of a command sees why nothing happens.
+        If a token is refused and there may be a newer one, a reconnecting client tries a few more times.
         """
         refusals = itertools.count(
             1 if seconds is None and self._credentials.renews else len(BACK_OFF_SECONDS)
@@ -213,6 +217,7 @@ class ServiceConnection:
                 if refusal is not None and next(refusals) >= len(BACK_OFF_SECONDS):
                     raise refusal from None
                 failure = no_answer("a query service", self._url, error)
+                # Another attempt mends no certificate, so a reconnecting client ends as well.
                 if isinstance(error, ssl.SSLError):
                     raise failure from error
                 if deadline is not None:
@@ -227,6 +232,8 @@ class ServiceConnection:
 
     async def _connect(self) -> ClientConnection:
         """Make a connection, with a fresh token, and note what the service sends about its logon."""
+        # The library refuses messages over 1 MiB by default. Its own pings would end the connection of a caller that
+        # reads slowly: `_receive` sends them.
         socket = await connect(
             _websocket_url(self._url),
             additional_headers=await self._credentials.headers(fresh=True),

@@ -1,4 +1,4 @@
-"""Records as a small HTML table, for notebooks. Every text is escaped: the records are of other users."""
+"""Records as a small HTML table, for notebooks. Every text is escaped, because other users wrote the records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -11,7 +11,7 @@ COLUMNS_MAX = 12
 
 
 def html_table(title: str, rows: Sequence[tuple[str, Mapping[str, Any]]], total: int, ended: str = "") -> str:
-    """Return records, of which there are `total`, as a table with a column for each field, in their order of coming.
+    """Return some of `total` records as a table with a column for each field, in the order in which fields appear.
 
     Rows and columns beyond a screen are left out, and the caption says so.
     """

@@ -29,7 +29,7 @@ class HttpClient:
         self._tls = tls
 
     async def topics(self) -> dict[str, Any]:
-        """Return what the service answers about its topics."""
+        """Return the service's description of its topics."""
         return await self._request("GET", f"{self._url}/v1/topics", timeout=CONNECT_SECONDS_MAX)
 
     async def post(
@@ -55,6 +55,7 @@ class HttpClient:
     @cached_property
     def _http(self) -> httpx2.AsyncClient:
         """An HTTP client that keeps its connections, because creating one takes longer than most answers."""
+        # Unlimited, because requests that wait for their effects could otherwise hold all connections.
         limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
         return httpx2.AsyncClient(
             limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True, **direct(self._url)
@@ -65,6 +66,7 @@ class HttpClient:
     ) -> dict[str, Any]:
         own = {**(headers or {}), **await self._credentials.headers()}
         response = await self._send(method, url, own, given)
+        # The token may have expired since the last request: try once more with a new one.
         if response.status_code == 401 and self._credentials.renews:
             own |= await self._credentials.headers(fresh=True)
             response = await self._send(method, url, own, given)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Subscriber(Protocol):
-    """The interface that a view needs of its client: to subscribe, to change the subscription, and to end it."""
+    """The part of a client that a view uses: it subscribes, changes the subscription, and ends it."""
 
     async def open(self, ask: Ask) -> Stream:
         """Start a subscription and return its stream once the server has taken it."""
@@ -117,7 +117,7 @@ class _Following(RecordView):
     def _break(self, error: BaseException) -> None:
         """End because of an error."""
         if not isinstance(error, SowlineError):
-            error = SowlineError("internal", f"the view could not go on: {error!r}")
+            error = SowlineError("internal", f"the view could not continue: {error!r}")
         self._fail(error)
 
 
@@ -143,7 +143,7 @@ class AsyncLocalView(_Following):
         await self.close()
 
     async def close(self) -> None:
-        """Unsubscribe; what the view shows stays readable."""
+        """Unsubscribe; the records of the view stay readable."""
         await self._end()
         if self._task is not None:
             self._task.cancel()
@@ -188,6 +188,7 @@ class AsyncLocalView(_Following):
         try:
             while batch := await stream.next_batch():
                 self._take(batch, stream.shown)
+                # `next_batch` does not suspend while messages are waiting: a busy topic would stop all other tasks.
                 await asyncio.sleep(0)
             self._come_to_end(stream)
         except Exception as error:
@@ -236,17 +237,18 @@ class LocalView(_Following):
 
     def close(self) -> None:
         """Unsubscribe; the records of the view stay readable. No callback is called after that."""
-        with contextlib.suppress(SowlineError):  # a client that is closed already has ended the view, too
+        with contextlib.suppress(SowlineError):  # a closed client has ended the view already
             self._run(self._end)
         thread = self._thread
+        # A callback may close its own view, and a thread can't join itself. Each join is short: it delays Ctrl-C.
         while thread is not None and thread is not threading.current_thread() and thread.is_alive():
             thread.join(SIGNAL_SECONDS_MAX)
 
     def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
         """Wait until `condition(view)` is true after a step, whose callbacks have all been called.
 
-        Raises what the condition raises, the view's error if it is kept up to date no longer, and TimeoutError
-        after `timeout` seconds.
+        Raises the condition's error, the view's error once it is no longer kept up to date, and TimeoutError after
+        `timeout` seconds.
         """
         self._refuse_callbacks()
         self._wait(lambda: bool(condition(self)), timeout)
@@ -271,7 +273,7 @@ class LocalView(_Following):
         return self._outcome(answers)
 
     def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
-        """Wait interruptibly: a signal ends this wait, and affects no other one."""
+        """Wait so that a signal ends this wait, and no other one."""
         answers: SimpleQueue[BaseException | None] = SimpleQueue()
         waiting = Waiting(condition, answers.put)
         try:
@@ -305,7 +307,7 @@ async def _next(stream: Stream) -> tuple[list[Message], ServedRequest | None]:
 
 
 def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading: Reading) -> Ask:
-    """The request of a view; raises if no view can hold its result."""
+    """Return the request of a view; raise if no view can hold its result."""
     if topic.startswith("^"):
         raise SowlineError(
             "regex topic not supported", f"expected the name of one topic, got {topic!r}; use a view of each"
@@ -322,7 +324,7 @@ def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading
 
 
 def _changed(ask: Ask, changes: Selecting) -> Selecting:
-    """The options of a view that must be sent with its changes.
+    """Return changes of a request with the options that a view needs.
 
     Only a page keeps holding just the first `top_n` records, so any `top_n` asks for a page.
     """
@@ -337,7 +339,7 @@ def _changed(ask: Ask, changes: Selecting) -> Selecting:
 
 
 def _options(options: str) -> str:
-    """Return the options with those that a view needs in front, because later options take precedence."""
+    """Return the options after those that a view needs, because later options take precedence."""
     given = parse_options(options)
     if given.no_sowkey:
         raise SowlineError(

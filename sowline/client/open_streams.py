@@ -1,4 +1,4 @@
-"""The open queries and subscriptions of a client: gives each message to the streams that it is for."""
+"""The open queries and subscriptions of a client. Each message goes to the streams that it belongs to."""
 
 import itertools
 from collections.abc import Iterator
@@ -35,6 +35,8 @@ class OpenStreams:
                 await self._command(stream, ConnectionMade())
             await stream.wait_started()
         except BaseException:
+            # The server may have accepted it: a caller that gives up would leave a subscription that no one reads
+            # (test_who_gives_up_opening_unsubscribes).
             await self.end(stream)
             raise
         return stream
@@ -94,7 +96,7 @@ class OpenStreams:
     # what the connection calls
 
     async def receive(self, received: Received) -> None:
-        """Give a message to the streams that it is for."""
+        """Give a message to the streams that it belongs to."""
         for id in received.streams:
             stream = self.by_id.get(stream_id(id))
             if stream is None:
@@ -114,7 +116,7 @@ class OpenStreams:
 
     def resume(self, *, is_void: bool) -> Iterator[dict[str, Any]]:
         """Yield the requests that resume all streams; each stream drops messages that its caller has not received."""
-        # Streams come and go while the requests are sent.
+        # Not a loop over the streams: callers open and end streams while the requests are sent.
         while stream := next((one for one in self.by_id.values() if one.machine.state is State.UNSENT), None):
             stream.handle(ConnectionMade(is_void))
             stream.let_reader_go_on()

@@ -53,12 +53,12 @@ log = logging.getLogger("sowline")
 class Publisher:
     """Writes publishes, deltas and deletes to the logs of its topics; safe to use from several threads.
 
-    Each command carries the publisher's id and a rising number, so that a command that is written twice has its
-    effect once. By default each publisher has its own new id. An id that is given must never be used by two
-    publishers at a time, and `start` must be above every number used before.
+    Each command carries the publisher's id and a rising number, so that a command that is written twice takes effect
+    once. By default each publisher has a new id. If you give an id, no two publishers may use it at a time, and
+    `start` must be above every number used before.
 
-    On a topic whose message type has a schema, JSON is written as a message of that type. Bytes are such a message,
-    with its frame, and are written as they are.
+    On a topic whose message type has a schema, JSON is written as a message of that type. Bytes are written as they
+    are: they must be such a message, with its frame.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Publisher:
         self._failure: KafkaError | None = None
         self._reports: deque[tuple[OnDelivery, DeliveryReport]] = deque()
         bytes_max = max((topic.kafka.log_bytes_max for topic in topics.topics), default=1_000_000)
+        # Under the gapless guarantee, one command that timed out would be fatal to the producer.
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         self._producer = exact_producer(kafka, bytes_max, **limits, **options)
 
@@ -99,7 +100,7 @@ class Publisher:
         on_delivery: OnDelivery | None = None,
         **writing: Unpack[DeltaWriteOptions],
     ) -> None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
+        """Merge the fields into the record with this `key`, or with the key fields in `data`."""
         self._write(topic, DELTA_PUBLISH, data, on_delivery, **writing)
 
     def delta(
@@ -197,6 +198,7 @@ class Publisher:
         # If the key is not known yet, one partition for all records keeps the order in which this publisher writes.
         unknown = definition.has_sow and body is not None and key is None
         partition = partition_of(self.id, definition.partitions) if unknown else ANY_PARTITION
+        # Numbered and queued under one lock: a command that followed a higher number would count as a repeat.
         with self._lock:
             headers = command_headers(
                 command, publisher=self.id, sequence=str(self._sequence), key=header_key, **about
@@ -227,7 +229,9 @@ class Publisher:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        """Note what became of a command; Kafka's client calls this while it is polled or flushed."""
+        """Note the outcome of a command; Kafka's client calls this while it is polled or flushed."""
+        # Once a connection is lost, many commands fail: the first error names the cause, and is raised once
+        # (test_what_kafka_did_not_take_is_raised_once).
         if error is not None:
             self._failure = self._failure or error
         if on_delivery is not None:

@@ -36,11 +36,11 @@ class Subscribing:
         return self._read_all(Ask("sow_and_subscribe", topic, **reading))
 
     def delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
-        """Yield changes as they happen; of a record that you hold, only the key fields and what has changed."""
+        """Yield changes as they happen; for a record that you hold, only its key fields and changed fields."""
         return self._read_all(Ask("delta_subscribe", topic, **reading))
 
     def sow_and_delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
-        """Yield the records that match at one instant, then what every change after it has changed."""
+        """Yield the records that match at one instant, then the changed fields of every change after it."""
         return self._read_all(Ask("sow_and_delta_subscribe", topic, **reading))
 
     def local_view(
@@ -56,8 +56,8 @@ class Subscribing:
     ) -> AsyncLocalView:
         """Return a mapping of SOW keys to the records that match, which is always up to date.
 
-        Use it in an `async with` block, which waits until all records have come. `records` and `bookmark` come from a
-        saved copy. Without `delta`, changed records are sent whole.
+        Use it in an `async with` block, which waits until all records have arrived. Take `records` and `bookmark`
+        from a saved copy. Without `delta`, changed records are sent whole.
         """
         callbacks = Callbacks(on_insert, on_update, on_remove)
         return AsyncLocalView(self, topic, callbacks, records, delta=delta, **reading)
@@ -73,15 +73,13 @@ class Subscribing:
     async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
         """Change the request of a subscription; parameters that are not given stay as they are.
 
-        Returns once the server has accepted it. The stream then gives the remaining messages of the previous request,
-        and continues with the difference. Raises the reason of a refusal: then the subscription continues as it was.
+        Returns once the server has accepted it. The stream then yields the remaining messages of the previous
+        request, and continues with the difference. Raises the reason of a refusal, which changes nothing.
         """
         await self._streams.replace(stream, **reading)
 
     async def pause(self, stream: Stream) -> None:
-        """Let the service send nothing to a subscription until it is resumed; messages that have arrived can still be
-        read.
-        """
+        """Let the service send nothing to a subscription until it is resumed; messages that arrived stay readable."""
         await self._streams.pause(stream)
 
     async def resume(self, stream: Stream) -> None:
@@ -89,9 +87,10 @@ class Subscribing:
         await self._streams.unpause(stream)
 
     async def prove(self, stream: Stream) -> None:
-        """Request the checksum of what a subscriber should hold: a `progress` message comes, with records and hash.
+        """Request the checksum of the records that a subscriber should hold.
 
-        If the service can't compute it, the message has a reason, and the hash is an empty string.
+        The answer is a `progress` message with `records` and `hash`. If the service can't compute the checksum, the
+        message has a reason, and the hash is an empty string.
         """
         await self._streams.prove(stream)
 
@@ -117,6 +116,7 @@ class RecordReading(Subscribing):
     async def records(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Record]:
         """Yield the records that match at one instant, each as a dict; the arguments are those of `sow`."""
         messages = self._read_all(asked_records(topic, **reading))
+        # A caller that leaves the loop ends the query now, not when the generator is collected.
         async with aclosing(messages):
             async for message in messages:
                 if message.command == "sow":

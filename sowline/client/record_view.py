@@ -58,8 +58,8 @@ class Waiting(NamedTuple):
 class RecordView(Mapping[str, Record]):
     """The records that a subscription shows, by SOW key; each returned record belongs to the caller.
 
-    It iterates in the order of the subscription, if it has one, else in the order in which the records came. An
-    iteration, also over `items()` and `values()`, shows one instant, even if the view changes meanwhile.
+    It iterates in the order of the subscription, if it has one, else in the order in which the records arrived. An
+    iteration, also over `items()` and `values()`, shows one instant, even if the view changes in the meantime.
     """
 
     def __init__(self, topic: str, records: RecordSet, order: Order, callbacks: Callbacks) -> None:
@@ -139,11 +139,12 @@ class RecordView(Mapping[str, Record]):
             keys = (sort_key[-1].decode() for sort_key in islice(self._sorted, limit))
             return [(key, bodies[key]) for key in keys]
 
-    # what keeps it up to date calls
+    # called by the thread or task that keeps the view up to date
 
     def _take(self, batch: list[Message], shown: ServedRequest | None) -> None:
-        """Apply messages, and call the callbacks for each step that they complete; `shown` is the bookmark after the
-        last.
+        """Apply messages, and call the callbacks for each step that they complete.
+
+        `shown` is the request that the view shows after the last message.
         """
         for number, message in enumerate(batch, 1):
             if message.command == "progress":
@@ -157,6 +158,7 @@ class RecordView(Mapping[str, Record]):
                 if number == len(batch):
                     self._show(shown)
                 self._in_callbacks = True
+            # Without the lock: other threads can read the view while a callback takes its time.
             for effect in effects:
                 self._tell(effect)
             with self._lock:
@@ -176,7 +178,7 @@ class RecordView(Mapping[str, Record]):
             else:
                 reason = proof.reason or "internal"
                 self._proofs.append(
-                    SowlineError(reason, f"the service did not say what {self!r} should hold")
+                    SowlineError(reason, f"the service did not report what {self!r} should hold")
                 )
             self._answer()
 
@@ -196,7 +198,7 @@ class RecordView(Mapping[str, Record]):
         self._shown = shown
 
     def _fail(self, error: SowlineError) -> None:
-        """Keep the records, and report to all waiting callers that no more changes come."""
+        """Keep the records, and report to all waiting callers that no more changes will arrive."""
         with self._lock:
             self._error = self._error or error
             self._in_callbacks = False

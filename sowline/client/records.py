@@ -1,6 +1,6 @@
 """The records that a subscription shows, kept up to date by its messages. Pure: messages in, effects out.
 
-Messages that belong together are applied together: the messages with `more` and the one behind them, and a group from
+Messages that belong together are applied together: the messages with `more` and the one after them, and a group from
 its `group_begin` to its `group_end`. Records are held as the exact text that was sent.
 """
 
@@ -46,9 +46,7 @@ def asked_records(topic: str, **reading: Unpack[Reading]) -> Ask:
 
 
 class Effect(NamedTuple):
-    """The effect of a step on one record. Without a previous record it is an insert; without a current one, a removal
-    with a reason.
-    """
+    """The effect of a step on one record: without `before` an insert; without `now` a removal, with its reason."""
 
     key: str
     before: bytes | None
@@ -57,7 +55,7 @@ class Effect(NamedTuple):
 
 
 class RecordSet:
-    """Bodies by SOW key, in the order in which they came, and the bookmark of their state."""
+    """Bodies by SOW key, in the order in which they arrived, and the bookmark of their state."""
 
     def __init__(
         self, bodies: Mapping[str, bytes] | None = None, position: PositionTracker | None = None
@@ -101,6 +99,8 @@ class RecordSet:
                 raise SowlineError("gap", f"expected a group of {message.records} records, got {got}")
             self._sent = None
         elif self._sent is not None:
+            # A live message within a group shows that the group broke off: applied as a whole group, its part would
+            # remove all other records (test_a_live_message_during_a_group_says_that_the_group_broke_off).
             self._step, self._sent = [], None
 
     def _apply(self, step: list[Message]) -> list[Effect]:
@@ -116,6 +116,7 @@ class RecordSet:
             if not _same(before, body):
                 reason = "" if body is not None else reasons.get(key) or GONE
                 effects.append(Effect(key, before, body, reason))
+        # Only after the whole step: a view saved within one would resume after messages that it had not applied.
         for message in step:
             self.position.note(message)
         return effects
@@ -163,7 +164,7 @@ def updated(held: bytes | None, message: Message) -> bytes:
 
 
 def _same(before: bytes | None, now: bytes | None) -> bool:
-    """Whether two bodies are the same value, or both none."""
+    """Whether two bodies are the same value, or both None."""
     if before is None or now is None or before == now:
         return before == now
     return not difference(before, now, ()).changed

@@ -48,14 +48,14 @@ from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message, Received
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
-"""What follows the stream's id in the ids of commands, such as `sub-1.pause`. It is `LEAVE` in that of a command to
-leave, and the number of a replacement in that of a replacement. The request itself has the stream's id alone."""
+"""Suffixes after the stream's id in the ids of commands, such as `sub-1.pause`. A command to leave has `LEAVE`, and a
+replacement its number. The id of the request itself is the stream's id alone."""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
 
 Outgoing = SendAsk | ReplaceBy | Send | AskLater
-"""What a stream leaves to its connection."""
+"""An action that a stream leaves to its connection."""
 
 _LOST = Signal.LOST
 
@@ -84,7 +84,7 @@ class StreamReplacement:
 class Stream:
     """Messages of one query or subscription, in order; `async for` over it, or `await next_batch()`.
 
-    `ClientMachine` says what becomes of it after a lost connection and after a replacement.
+    `ClientMachine` decides how it continues after a lost connection and after a replacement.
     """
 
     def __init__(self, id: str, ask: Ask) -> None:
@@ -196,7 +196,8 @@ class Stream:
         self.handle(Replace(dict(changes)))
         replacement = StreamReplacement()
         self._replacements.append(replacement)
-        # The answer comes after the waiting messages, and the caller that reads those may be waiting for it.
+        # The answer follows the waiting messages, and the caller that reads those may be waiting for it
+        # (test_who_waits_for_a_replacement_does_not_keep_its_answer_away).
         self._reader_may_go_on.set()
         return replacement
 
@@ -246,7 +247,7 @@ class Stream:
 
 
 def _answer_of(ack: Received) -> Answer | Signal | None:
-    """Return what an acknowledgement means; None if it means nothing for the lifecycle."""
+    """Return the meaning of an acknowledgement; None if it means nothing for the lifecycle."""
     about = ack.command_id.partition(".")[2]  # see PAUSE, RESUME, PROOF
     if about == LEAVE:
         return Signal.LEFT
@@ -275,6 +276,6 @@ def stream_id(command_id: str) -> str:
 def _selected(message: Message, select: Select) -> Message:
     """Return the message with the selected fields only.
 
-    It may then remove a field that the caller never got, which changes nothing for the caller.
+    The message may still remove a field that the caller never got, which changes nothing for the caller.
     """
     return msgspec.structs.replace(message, body=select.apply(message.body)) if message.body else message

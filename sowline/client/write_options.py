@@ -1,4 +1,4 @@
-"""What may go with a write: one definition for the clients that send it to a service, and those that go to Kafka."""
+"""The options of a write, defined once for clients that send it to a service and for those that write to Kafka."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypedDict
 from sowline.errors import SowlineError
 
 Body = Mapping[str, Any] | bytes | str
-"""JSON, as a mapping or as text. Bytes are JSON too, or on a topic of another message type a message of that type."""
+"""JSON, as a mapping or as text. Bytes are JSON too; on a topic of another message type, a message of that type."""
 
 
 class DeliveryReport(NamedTuple):
-    """What became of one command: where Kafka has it, or why Kafka refused it."""
+    """The outcome of one command: its position in Kafka, or the reason why Kafka refused it."""
 
     topic: str
     partition: int | None
@@ -23,7 +23,7 @@ class DeliveryReport(NamedTuple):
 
 OnDelivery = Callable[[DeliveryReport], object]
 """Called once for a command, during a later write or flush of the same publisher, in the thread that runs that call.
-A `Client` runs it in a thread of its own; an `AsyncClient` in the event loop, or in another thread for a flush.
+A `Client` runs it in its own thread; an `AsyncClient` in the event loop, or in another thread for a flush.
 
 It must not use the publisher or its client. If it raises, the error is logged, and the publisher continues. A write
 that raises is not sent, and has no report.
@@ -59,4 +59,4 @@ class DeltaWriteOptions(KeyedWriteOptions, total=False):
     """The metadata that may go with the changed fields of a record."""
 
     fields: Sequence[str]
-    """The paths of what a message in the topic's message type changes, if it does not show that itself."""
+    """The paths that a message in the topic's message type changes, if the message itself does not show them."""

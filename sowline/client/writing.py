@@ -32,11 +32,11 @@ from sowline.wire.media_types import NATIVE
 KEYS_BYTES_MAX = 24 * 1024
 """The SOW keys in one request, percent-encoded: they go into its URL."""
 KEY_OVERHEAD = 9
-"""The quotes and the comma of one of them, percent-encoded."""
+"""The quotes and the comma of one key, percent-encoded."""
 
 NDJSON = "application/x-ndjson"
 POSTED = ("correlation", "expiration")
-"""Metadata that goes with a delta as a parameter of its request."""
+"""Metadata that is sent with a delta as a parameter of its request."""
 
 
 LINES_MAX = 1000
@@ -75,11 +75,11 @@ class Writing:
         on_delivery: OnDelivery | None = None,
         **writing: Unpack[KeyedWriteOptions],
     ) -> str | None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it, `on_delivery` gets the report.
+        """Insert the record, or replace it whole; `flush` waits for Kafka, and `on_delivery` gets the report.
 
-        With `wait` it goes to the service, after what was published before. Once the record is visible there, the
-        bookmark of its effect is returned: reads with that as `at_least` see the record, at any service. A refused
-        record raises its reason.
+        With `wait`, the record goes to the service, after everything that was published before. Once the record is
+        visible there, the bookmark of its effect is returned: reads with it as `at_least` see the record at any
+        service. A refused record raises its reason.
         """
         if wait:
             _check_no_report(on_delivery)
@@ -96,9 +96,9 @@ class Writing:
         on_delivery: OnDelivery | None = None,
         **writing: Unpack[DeltaWriteOptions],
     ) -> str | None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name.
+        """Merge the fields into the record with this `key`, or with the key fields in `data`.
 
-        `wait` and `on_delivery` are as of `publish`.
+        `wait` and `on_delivery` work as in `publish`.
         """
         if wait:
             _check_no_report(on_delivery)
@@ -125,9 +125,10 @@ class Writing:
     ) -> Written:
         """Have the service write the records, or `delta` publishes, in order; wait until all are visible there.
 
-        With a `key` all of them are of that record. The first record that is refused raises its reason; those before
-        it are written.
+        With a `key`, all bodies belong to that record. The first record that is refused raises its reason; the
+        records before it are written.
         """
+        # Earlier records go to Kafka directly, and could otherwise arrive after those that the service writes.
         await self.flush()
         outcomes: Counter[str] = Counter()
         effects: dict[str, Positions] = {}
@@ -184,9 +185,9 @@ class Writing:
     ) -> str | None:
         """Apply a delta to the document with this key text.
 
-        With `wait` it goes to the service, after what was published before. Once the service has applied it, the
-        outcome is returned: `applied`, `noop` or `condition_false`. `on_delivery` gets the report of Kafka, without
-        `wait`.
+        With `wait`, the delta goes to the service, after everything that was published before. Once the service has
+        applied it, the outcome is returned: `applied`, `noop` or `condition_false`. Without `wait`, `on_delivery`
+        gets Kafka's report.
         """
         if wait:
             _check_no_report(on_delivery)
@@ -207,7 +208,7 @@ class Writing:
     ) -> list[str]:
         """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
-        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list. `on_delivery` is called
+        With `wait`, returns the outcome of each, as `delta` does; otherwise an empty list. `on_delivery` is called
         for each.
         """
         if wait:
@@ -305,7 +306,7 @@ def _lay_over(effects: dict[str, Positions], bookmark: str) -> None:
 
 
 def _in_requests(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the records as the bodies of requests, a record a line."""
+    """Yield the records as the bodies of requests, one record per line."""
     lines: list[bytes] = []
     size = 0
     for body in bodies:
@@ -335,7 +336,7 @@ def _portions(keys: Sequence[str]) -> list[str]:
 
 
 def topics_of(answer: dict[str, Any]) -> DescribedTopics:
-    """Return the definitions that a service's answer to `/v1/topics` describes: of topics that can be written."""
+    """Return the definitions of topics that can be written, from a service's answer to `/v1/topics`."""
     topics = [topic for topic in answer["topics"] if not _has_hidden_schema(topic)]
     read = Topics.model_validate({"topics": [_definition_of(topic) for topic in topics]})
     views = [described.get("view") for described in topics]

@@ -36,7 +36,7 @@ class KeyRule(ABC):
     paths: tuple[tuple[str, ...], ...] = ()
     """The key fields in the body, each as its steps; empty if keys do not come from the body."""
     takes_header = False
-    """Whether keys come in the header `sow.key`."""
+    """Whether keys are in the header `sow.key`."""
     is_supplied = False
     """Whether publishers give the keys."""
     needs_append = False
@@ -154,7 +154,7 @@ class SuppliedKeys(_OwnKeys):
         self.takes_header = source == "header"
 
     def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
-        """Return the key that came with the message."""
+        """Return the key that the message was sent with."""
         if not self.takes_header:
             return self._checked(decoded_key(record.key or b""))
         return self._checked(command.key or "")

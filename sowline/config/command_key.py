@@ -1,4 +1,4 @@
-"""Finds the record that a command names, and the partition that owns it, for clients, owners and tools alike."""
+"""Finds the record that a command names, and the partition that owns it: the same for clients, owners and tools."""
 
 import msgspec
 
@@ -32,7 +32,7 @@ def keyed_body(
 
 
 def read_body(bodies: TypedBodies, value: bytes, reader: str, command: Command) -> ReadBody:
-    """Return what a command's message means under a reader schema: a delta, or a whole record."""
+    """Return the meaning of a command's message under a reader schema: a delta, or a whole record."""
     if command.command == DELTA_PUBLISH:
         return bodies.read_delta(value, reader, command.fields)
     return bodies.read(value, reader)

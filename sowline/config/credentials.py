@@ -67,6 +67,8 @@ class Credentials:
 
 async def _call(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> str:
     """Call the token function, in a worker thread unless it is a coroutine; raise `auth unavailable` if it fails."""
+    # The error's text may contain the token. In the event loop, a function that waits for a network would hold up all
+    # streams.
     try:
         given = token() if inspect.iscoroutinefunction(token) else await asyncio.to_thread(token)
         return str(await given if inspect.isawaitable(given) else given)

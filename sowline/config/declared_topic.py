@@ -166,6 +166,7 @@ class DeclaredTopic(TopicsModel):
     @classmethod
     def _is_keyed(cls, key: Key, others: ValidationInfo) -> Key:
         if key == () and others.data.get("sow", True):
+            # Pydantic's own kind of error, which gets the sentence of every missing field.
             raise PydanticCustomError("missing", "Field required")
         return key
 

@@ -1,4 +1,4 @@
-"""What a setting or a field of a file is expected to be: a sentence for each kind of error that Pydantic reports."""
+"""The value that a setting or a field of a file should have: a sentence for each kind of error of Pydantic."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,11 +31,11 @@ _SENTENCES = {
 _LENGTHS = {"string_too_long", "string_too_short", "too_short", "too_long"}
 """Kinds whose value is shown by its length."""
 _OWN = {"missing", "extra_forbidden", "value_error"}
-"""Kinds whose sentence has the value already, or needs none."""
+"""Kinds whose sentence contains the value already, or needs none."""
 
 
 def expected_by(error: Mapping[str, Any]) -> str:
-    """Return what was expected, of one of the errors of a `ValidationError`; a validator's own sentence stays."""
+    """Return the expected value in words, for one error of a `ValidationError`; a validator's sentence stays."""
     sentence = _SENTENCES.get(error["type"])
     if sentence is None:
         return str(error["msg"]).removeprefix("Value error, ")
@@ -47,7 +47,7 @@ def expected_by(error: Mapping[str, Any]) -> str:
 
 
 def expected_and_got(error: Mapping[str, Any]) -> str:
-    """Return what was expected, and the value that came, unless it is a mapping or the sentence has it already."""
+    """Return the expected value and, unless it is a mapping or in the sentence already, the given one."""
     kind, value = error["type"], error["input"]
     if kind in _LENGTHS:
         return f"{expected_by(error)}, got {len(value):,}"

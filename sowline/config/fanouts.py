@@ -138,6 +138,7 @@ class FanoutDefinition(TopicsModel):
         """A hash of the fields that determine which records, and which of their fields, readers hold."""
         select = self.reading.select
         deciding: list[Any] = [self.topic, self.filter, None if select is None else select.text]
+        # Only for other types: a fanout of JSON keeps the digest that it had before there were types.
         if self.message_type != JSON:
             own = self.own_schema or self.own_format
             deciding += [self.message_type, None if own is None else own.schema_of(self.message_type).digest]

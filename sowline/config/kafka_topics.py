@@ -1,4 +1,4 @@
-"""The Kafka topics of one topic: their names, and how large and how old what they hold may become."""
+"""The Kafka topics of one topic: their names, and the limits for the size and the age of their records."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,14 +10,14 @@ from sowline.model.limits import HEADROOM_BYTES, Limits
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopics:
-    """What Kafka has to know of a topic. Sizes are in bytes."""
+    """The names and the settings of a topic's Kafka topics. Sizes are in bytes."""
 
     dead: str
     """The Kafka topic of the dead letters."""
     schema_log: str
     """The Kafka topic of the schemas that messages name, for message types that have them."""
     names: tuple[str, ...]
-    """All of them: log, changes, dead letters, and schemas if there are any."""
+    """All names: log, changes, dead letters, and schemas if there are any."""
     replication: int
     change_window: int
     """The time for which every single change is kept, in ms."""
@@ -30,7 +30,7 @@ class KafkaTopics:
 
     @classmethod
     def of(cls, declared: DeclaredTopic, names: KafkaNames, limits: Limits, *, is_computed: bool) -> Self:
-        """Return those of a topic with these names and limits."""
+        """Return the Kafka topics of a topic with these names and limits."""
         typed = () if declared.message_type == JSON else (names.schema_log,)
         history = declared.history.window if declared.history is not None else 0
         return cls(
@@ -38,6 +38,7 @@ class KafkaTopics:
             schema_log=names.schema_log,
             names=(names.log, names.changes, names.dead, *typed),
             replication=declared.replication,
+            # A service that starts reads histories and timelines from the changes.
             change_window=max(
                 declared.resume_window, history, declared.history_ttl if declared.documents else 0
             ),

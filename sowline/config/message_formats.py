@@ -54,7 +54,7 @@ def _text_of_number(given: Any) -> Any:
 
 
 Tag = Annotated[str, BeforeValidator(_text_of_number)]
-"""A tag of FIX as JSON has it. YAML may have it as a number."""
+"""A tag of FIX, as text. YAML may contain it as a number."""
 
 Dictionary = Annotated[DictionaryText, BeforeValidator(text_or_file("a data dictionary"))]
 
@@ -95,7 +95,7 @@ class MessageFormat(_FormatModel):
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        """What the codec needs of the dictionaries."""
+        """The parts of the dictionaries that the codec needs."""
         return read_dictionary(*(one.text for one in self.dictionaries)) if self.dictionaries else {}
 
     @model_validator(mode="after")
@@ -116,10 +116,11 @@ class MessageFormat(_FormatModel):
 
     def schema_of(self, type: CodecType) -> Schema:
         """Return the options as the text that the codec of a message type reads."""
+        # Sorted, because this text identifies the options: the order in which a user writes them must not change it.
         return Schema(type, orjson.dumps(self.sent(), option=orjson.OPT_SORT_KEYS).decode())
 
     def sent(self) -> dict[str, Any]:
-        """Return the options as the codec reads them: those that are set, and what it needs of the dictionary."""
+        """Return the options for the codec: those that are set, and the parts of the dictionary that it needs."""
         facts = self._facts
         options = {
             "names": {**facts.get("names", {}), **self.names},
@@ -134,7 +135,7 @@ class MessageFormat(_FormatModel):
 
     @cached_property
     def value_names(self) -> dict[str, dict[str, str]]:
-        """What the values of fields mean, by the name that records have for the field, as the dictionaries say."""
+        """The meanings of the values of fields, from the dictionaries, by the name of the field in records."""
         by_tag = read_value_names(*(one.text for one in self.dictionaries))
         names: dict[str, str] = self.sent().get("names", {})
         return {names.get(tag, tag): values for tag, values in by_tag.items()}
@@ -145,7 +146,7 @@ class MessageFormat(_FormatModel):
         return {key: members for key, members in found.items() if key.rpartition(":")[2] not in self.groups}
 
     def named(self, type: str, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the path of a field as records have it: with the name of its tag, if it has one."""
+        """Return the path of a field in records: with the name of its tag, if the tag has a name."""
         if type == COMPOSITE_LOCAL and path[0].isdecimal() and int(path[0]) < len(self.parts):
             part = self.parts[int(path[0])]
             return path[0], *(part.format or NO_OPTIONS).named(part.type, path[1:])

@@ -13,7 +13,7 @@ from sowline.errors import SowlineError
 
 
 class OutgoingBody(NamedTuple):
-    """What is known about the body of a command that was checked.
+    """The body of a command, checked.
 
     `value` goes to the log, in the topic's message type. `body` is the same as canonical JSON; None if there is no
     value, or if it names a schema that is not known here. `key` is the key text, None as from `checked_key`. `fields`

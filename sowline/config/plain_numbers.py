@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 _DOUBTFUL = re.compile(r"\s*(?:\+.*|[+-]?0[0-9_].*|.*_.*)")
-"""What Python takes for a number, and YAML, C or a person for another one, or for none."""
+"""Texts that Python reads as a number, but YAML, C or a person as another number, or as none."""
 
 
 class PlainNumbers(BaseModel):

@@ -15,7 +15,7 @@ from sowline.errors import SowlineError
 from sowline.native import Core
 
 PREFIX = "sowline_"
-"""What the names of variables begin with, in lower case."""
+"""The prefix of the names of variables, in lower case."""
 
 WORKERS = "-materializer"
 """The suffix of the names of the materializers' consumer groups, after the setting `group`."""
@@ -307,6 +307,7 @@ def read_settings(**given: Any) -> Settings:
         return Settings.model_validate(_of_environment() | given)
     except ValidationError as error:
         misfits = [_misfit(str(one["loc"][0]), expected_by(one), one["input"]) for one in error.errors()]
+    # Outside of the block: as the cause of this error, Pydantic's would show the values of secrets in a traceback.
     raise SettingsError(misfits)
 
 
@@ -315,6 +316,7 @@ def _of_environment() -> dict[str, str]:
     names = (
         (name.lower().removeprefix(PREFIX), name) for name in os.environ if name.lower().startswith(PREFIX)
     )
+    # Commands have further variables, such as SOWLINE_URL.
     return {field: os.environ[name] for field, name in names if field in Settings.model_fields}
 
 

@@ -1,4 +1,4 @@
-"""One topic as services use it: compiled once from what `topics.yaml` says, and never changed."""
+"""One topic as services use it: compiled once from its definition in `topics.yaml`, and never changed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -35,10 +35,10 @@ DECIDING: Final = (
     "sow",
     "framing",
 )
-"""The fields that determine the effect of log records: with other ones, a state is one of another topic."""
+"""The fields that determine the effect of log records: if one differs, existing state belongs to another topic."""
 
 VIEW_DECIDING: Final = ("from", "join", "filter", "grouping", "projection", "having", "partitions")
-"""Those of a view."""
+"""The fields that determine the records of a view."""
 
 VIEW_OPTIONS: Final = (
     "replication",
@@ -49,15 +49,15 @@ VIEW_OPTIONS: Final = (
     "indexes",
     "hash_indexes",
 )
-"""The fields of a view that its topic has as they are."""
+"""The fields of a view that apply to its topic unchanged."""
 
 
 @dataclass(frozen=True, repr=False)
 class TopicDefinition:
     """One topic: whose records, by which keys, in which message type, and how they are computed.
 
-    Only `codec`, `key_sent` and `digest` may raise: they load a library or a key generator, at first use. A topic of
-    `load_topics` has been asked for them.
+    Only `codec`, `key_sent` and `digest` may raise: they load a library or a key generator at first use.
+    `load_topics` does that for its topics.
     """
 
     declared: DeclaredTopic
@@ -84,11 +84,11 @@ class TopicDefinition:
     key_paths: Keys
     """The key fields, each as its steps; empty if keys do not come from fields."""
     key_fields: Keys
-    """The fields of a record that make its key, which every delta has; in a view those that its records have."""
+    """The fields of a record that make its key, which every delta has; in a view, those that its records show."""
     identified_by: Keys
     """The fields that tell a record from all others: its key fields, or those that a view groups by.
 
-    A conflated topic or a view of single records has those of its source, if it keeps them all where they are.
+    A conflated topic or a view of single records has those of its source, if it keeps all of them at their paths.
     Empty if no fields do.
     """
     preprocess: Stage | None
@@ -146,6 +146,7 @@ class TopicDefinition:
             else None,
             enrich=Stage(map(parse_enrichment, declared.enrichment)) if declared.enrichment else None,
             starts_empty=declared.durability == "transient" and declared.recovery_point != EPOCH,
+            # Rounded up to a millisecond, so that no record before the given time counts.
             recovery_time=None if time is None else -(-time // 1000),
             view=view,
             source=source,
@@ -191,7 +192,7 @@ class TopicDefinition:
         )
 
     def schema_named(self, schema_id: int) -> Schema | None:
-        """Return the schema with an id that the definition itself has; None if it has none."""
+        """Return the schema with this id if the definition itself contains it, else None."""
         pinned, reader = self.declared.reader_schema, self.reader
         text = self.declared.schemas.get(schema_id)
         if reader is not None and text is not None:
@@ -207,7 +208,7 @@ class TopicDefinition:
 
     @property
     def value_names(self) -> dict[str, dict[str, str]]:
-        """What the values of fields mean, by field; empty where no data dictionary says it."""
+        """The meanings of the values of fields, by field; empty if no data dictionary defines them."""
         return (self.declared.message_format or NO_OPTIONS).value_names
 
     @property
@@ -250,6 +251,9 @@ class TopicDefinition:
             "message_type": self.message_type,
             "partitions": self.partitions,
         }
+        # Fields that are not set stay out of the hash. Otherwise a release with a new field would change the digest
+        # of every topic, and existing state would be refused (test_the_digest_of_documents_is_what_it_was,
+        # test_the_digest_of_a_topic_without_computed_fields_is_what_it_was).
         computed = {"preprocessing": declared.preprocessing, "enrichment": declared.enrichment}
         deciding |= {name: texts for name, texts in computed.items() if texts}
         if not self.has_sow:
@@ -269,7 +273,7 @@ def define_topic(**fields: Any) -> TopicDefinition:
 
 
 def by_changes(topics: Iterable[TopicDefinition]) -> dict[str, TopicDefinition]:
-    """Return topics by their changes topics. What reads these finds its topic here: no name tells whose it is."""
+    """Return topics by their changes topics. Readers of changes need this, because no name tells whose it is."""
     return {topic.changes: topic for topic in topics}
 
 

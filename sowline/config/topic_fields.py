@@ -73,7 +73,7 @@ def key_steps(path: str) -> Names:
 
 
 def _key_path(path: str) -> str:
-    # One spelling for each path: the definition's digest has the text.
+    # One spelling for each path: the definition's digest is made of the text.
     names = key_steps(path)
     plain = "".join(f"/{name}" for name in names)
     return plain if _PLAIN_KEY_PATH.fullmatch(plain) else str(Path(names))
@@ -204,7 +204,7 @@ class HistoryDefinition(TopicsModel):
 
 
 def refuse_twice(what: str, names: list[str]) -> None:
-    """Raise ValueError if a name is in a list twice; `what` says what it names."""
+    """Raise ValueError if a name is in a list twice; `what` is the noun for errors."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -36,7 +36,7 @@ class Topics(TopicsModel):
 
     @cached_property
     def topics(self) -> tuple[TopicDefinition, ...]:
-        """All topics: those that are declared, and those that are computed, each behind its source."""
+        """All topics: the declared ones, then the computed ones, each after its source."""
         found = {topic.name: TopicDefinition.of(topic) for topic in self.declared}
         waiting = self.computed
         while waiting:
@@ -51,7 +51,7 @@ class Topics(TopicsModel):
     @model_validator(mode="before")
     @classmethod
     def _one_name_for_each_type(cls, given: Any) -> Any:
-        """Add the message type to the name of a topic if one of another type before it has that name."""
+        """Add the message type to the name of a topic if an earlier topic of another type has that name."""
         if not isinstance(given, dict) or not isinstance(given.get("topics"), list):
             return given
         first: dict[Any, Any] = {}
@@ -124,7 +124,7 @@ class Topics(TopicsModel):
 
 @dataclass(frozen=True)
 class DescribedTopics:
-    """Topics as a service describes them: of a computed one a client knows only that it is."""
+    """Topics as a service describes them: a client knows that a topic is computed, but not how."""
 
     topics: tuple[TopicDefinition, ...]
 
@@ -208,6 +208,7 @@ def _loaded(declaration: YamlFile) -> Topics:
     loaded.
     """
     topics = declaration.read(Topics)
+    # Loaded now, so that a missing library is an error with its line in the file, not one of the first record.
     problems = []
     for number, topic in enumerate(topics.topics):
         try:

@@ -12,7 +12,7 @@ from sowline.errors import SowlineError
 
 
 class TypedDelta(NamedTuple):
-    """A delta in a topic's message type, and the paths of what it changes if the message does not show them."""
+    """A delta in a topic's message type, and the paths that it changes if the message does not show them."""
 
     message: bytes
     fields: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ INTERVAL_MS_MAX = 3_600_000
 
 
 def _filter_of_records(text: str) -> str:
-    """Check a filter on the fields of a record, which finds the same at any time."""
+    """Check that a filter depends only on the fields of a record, and so has the same result at any time."""
     try:
         filter = compile_filter(text)
         require_deterministic(filter, "the filter of a view")
@@ -124,7 +124,7 @@ class ComputedTopic(TopicsModel):
         return any(join.name == path[0] for join in self.joins)
 
     def _shown_at(self, path: Names) -> Keys:
-        """Return where a record has a field of the record that it is computed from."""
+        """Return the paths at which a record shows a field of the record that it is computed from."""
         return (path,) if self.projected is None else self.projected.shown_at(path)
 
     @property
@@ -134,11 +134,11 @@ class ComputedTopic(TopicsModel):
 
     @property
     def digest(self) -> str:
-        """A hash of what the records are computed by."""
+        """A hash of everything that determines how the records are computed."""
         return _digest_of([self.source])
 
     def described(self) -> dict[str, Any]:
-        """Return what is computed, as JSON."""
+        """Return the definition of the computation, as JSON."""
         condition, fields, results = self.record_filter, self.projected, self.result_filter
         return {
             "from": self.source,
@@ -185,9 +185,9 @@ class ConflatedDefinition(ComputedTopic):
 class Join(TopicsModel):
     """A topic whose record is added to each record of the source, under a name.
 
-    `on` names the fields of both that must be equal: `/customer = /id`, the field of the source first. On the side of
-    the joined topic they are all fields of its key, so that at most one record fits. With `multiply` they may be any,
-    and each record that fits counts.
+    `on` names the fields that must be equal, those of the source first: `/customer = /id`. The fields of the joined
+    topic are all fields of its key, so that at most one record fits. With `multiply` they may be any fields, and each
+    record that fits counts.
     """
 
     topic: TopicName
@@ -209,12 +209,13 @@ class Join(TopicsModel):
 
     @cached_property
     def equalities(self) -> tuple[tuple[Path, Path], ...]:
-        """The fields that must be equal: of the source, and of the joined topic."""
+        """The pairs of fields that must be equal: one of the source, and one of the joined topic."""
         return _read_equalities(self.on)
 
     @property
     def deciding(self) -> list[Any]:
-        """What decides which records are joined, as JSON."""
+        """The values that decide which records are joined, as JSON."""
+        # Only what is set, so that a view without it keeps its digest, and with it its state.
         return [self.topic, self.on, self.name, self.kind, *([True] if self.multiply else [])]
 
 
@@ -310,7 +311,7 @@ class ViewDefinition(ComputedTopic):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what the records are computed by."""
+        """A hash of everything that determines how the records are computed."""
         fields = self.projected
         deciding: list[Any] = [
             self.source,

@@ -63,8 +63,8 @@ class YamlFile:
     """The text of a YAML file, with the line of each value.
 
     Errors call the file `name`. With an `environment`, `${NAME}` and `${NAME:-default}` in values are replaced by its
-    variables (the default if the variable is unset or empty), and `$$` by `$`. Files that it names are found from
-    its `directory`; without one, it may name none.
+    variables (the default if the variable is unset or empty), and `$$` by `$`. Names of files are relative to
+    `directory`; without a directory, it may not name files.
     """
 
     def __init__(
@@ -123,6 +123,7 @@ class YamlFile:
             try:
                 node.value = _VARIABLE.sub(lambda found: _replaced(found, environment), node.value)
             except ValueError as error:
+                # The value is invalid only because its variable is not set: one error is enough.
                 self._unset.add(location)
                 self._problems.append(self.problem(location, str(error)))
 
@@ -172,7 +173,7 @@ class _TextLoader(yaml.SafeLoader):
     _level = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node; raise YAMLError if it is nested too deep for what reads it, which is recursive."""
+        """Return the next node; raise YAMLError if it is nested too deep for the recursive code that reads it."""
         self._level += 1
         if self._level > LEVELS_MAX:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -184,6 +185,7 @@ class _TextLoader(yaml.SafeLoader):
 
 def _values(node: yaml.Node | None, location: Location) -> Iterator[tuple[Location, yaml.Node]]:
     """Yield every value with its location; yield a value with aliases only at its anchor."""
+    # By identity: a few lines of aliases of aliases can stand for billions of values.
     seen: set[int] = set()
     waiting = [(location, node)]
     while waiting:

@@ -1,4 +1,4 @@
-"""The language of deltas and conditions, by the names that `docs/emodb.md` gives to programs outside."""
+"""The language of deltas and conditions, under the names that `docs/emodb.md` gives to other programs."""
 
 from sowline.language.emodb import (
     UNDEFINED,

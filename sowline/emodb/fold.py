@@ -1,4 +1,4 @@
-"""What a write does to a document, by the name that `docs/emodb.md` gives to programs outside."""
+"""The effect of a write on a document, under the name that `docs/emodb.md` gives to other programs."""
 
 from sowline.language.emodb.fold import fold
 

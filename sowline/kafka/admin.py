@@ -398,7 +398,7 @@ def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
 def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
     log = {
-        # The broker's time, whatever the clocks of producers say.
+        # The broker's time, regardless of the clocks of producers.
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(definition.kafka.log_bytes_max),
     }

@@ -44,7 +44,7 @@ def logged(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def silent(config: KafkaConfig) -> dict[str, Any]:
     """Return the options of a client that logs nothing, because it is not polled and so can't pass log lines on."""
-    # With `debug`, the client logs at all levels, whatever its `log_level` is.
+    # With `debug`, the client logs at all levels, regardless of its `log_level`.
     return {name: value for name, value in config.items() if name != "debug"} | {"log_level": "0"}
 
 
@@ -190,6 +190,7 @@ ENDS_A_SECOND = 400
 def member_consumer(kafka: KafkaConfig, group: str, session_timeout_ms: int) -> Consumer:
     """Return a member of a consumer group that shares the partitions of a changes topic, and reports their ends."""
     options = {
+        # An eager strategy would take all partitions from all members each time that one joins.
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": session_timeout_ms,
         "heartbeat.interval.ms": max(300, session_timeout_ms // 6),

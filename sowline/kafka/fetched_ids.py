@@ -26,7 +26,7 @@ class FetchedIds:
         self._logger = logging.getLogger(LIBRDKAFKA)
         self._ids: dict[str, str] = {}
         self.options: Mapping[str, Any] = {"logger": self, "debug": ",".join({*wanted, "topic"})}
-        """The consumer's options. With `debug`, the client logs at all levels, whatever its `log_level` is."""
+        """The consumer's options. With `debug`, the client logs at all levels, regardless of its `log_level`."""
 
     def log(self, level: int, format: str, *given: str) -> None:
         """Take one line. The client calls this in `poll` and `consume`, in the order of its messages."""

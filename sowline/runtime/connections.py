@@ -98,7 +98,7 @@ class Connection:
         return self._socket.fileno() != -1
 
     def is_silent(self, seconds_max: float) -> bool:
-        """Whether the client's machine has acknowledged nothing for so long."""
+        """Whether the client's machine has acknowledged nothing for this many seconds."""
         return not self._is_closing and is_silent(self._socket, seconds_max)
 
     def close(self) -> None:

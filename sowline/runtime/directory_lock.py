@@ -25,7 +25,7 @@ _FILE_BYTES_MAX = 4096
 
 
 class DirectoryLock:
-    """The lock of a directory, for the time of a `with` block. Raise `already running` if another process has it.
+    """The lock of a directory, for the time of a `with` block. Raise `already running` if another process holds it.
 
     Child processes that inherit `descriptor` keep the lock until they have ended, too.
     """
@@ -63,8 +63,9 @@ class DirectoryLock:
         while not self._is_taken():
             if (holder := self._holder()) is not None:
                 raise SowlineError("already running", f"{holder}; it uses {self._directory}")
-            # The one that had it was killed, and the processes that it had started are about to end. Or it has taken
-            # the lock just now, and has not noted that yet.
+            # The holder was killed, and the processes that it started are about to end
+            # (test_the_children_of_a_killed_process_are_waited_for). Or a process has just taken the lock, and has
+            # not noted that yet.
             if time.monotonic() > deadline:
                 raise SowlineError(
                     "already running",
@@ -90,6 +91,7 @@ class DirectoryLock:
         """Return the process that has the lock and its URL, for a sentence; None if it has ended or noted nothing."""
         try:
             found = json.loads(os.pread(self.descriptor, _FILE_BYTES_MAX, 0))
+            # An unrelated process may have the id by now: its start tells them apart.
             if start_of(found["pid"]) != found["started"]:
                 return None
             return f"pid {found['pid']}, {found['url'] or 'which is starting'}"

@@ -1,4 +1,4 @@
-"""Waits until what was written to files is on the disk."""
+"""Waits until data written to files is on the disk."""
 
 import os
 from pathlib import Path

@@ -131,6 +131,7 @@ class HealthServer:
             backlog=ACCEPTED_A_TURN,
             http=partial(HttpProtocol, connections=connections),  # type: ignore[arg-type]
             ws="none",
+            # uvicorn's own configuration would write plain text between the lines of JSON.
             log_config=None,
             log_level="warning",
             access_log=False,

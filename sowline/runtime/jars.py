@@ -1,6 +1,6 @@
 """Fetches the jars of Kafka and of Spark's Kafka connector, once per user, with Ivy.
 
-Ivy comes with PySpark. Where only the services are installed, its one jar comes from Maven Central.
+PySpark includes Ivy. If only the services are installed, Ivy's only jar is fetched from Maven Central.
 `python -m sowline.runtime.jars` fetches both sets in advance.
 """
 
@@ -99,7 +99,7 @@ def cache_dir() -> Path:
 def retrieve(jar_set: JarSet) -> list[Path]:
     """Return the jars of `jar_set`, sorted; raise `no jars` or `no java`.
 
-    A directory in the cache is always complete. Of several processes, one fetches and the others wait.
+    A directory in the cache is always complete. If several processes need it, one fetches and the others wait.
     """
     target = cache_dir() / "jars" / jar_set.name
     if not target.is_dir():
@@ -206,7 +206,7 @@ def _fetched_ivy(jar: Path) -> bytes:
     raise SowlineError(
         "no jars",
         f"expected Ivy from {_IVY_URL}, but: {came}; copy {IVY_JAR} from a mirror to {jar.parent},"
-        f" or install PySpark, which has it: {installing('spark')}",
+        f" or install PySpark, which includes it: {installing('spark')}",
     )
 
 

@@ -66,11 +66,11 @@ class LocalKafka:
     def start(self) -> str:
         """Start the broker, wait until it answers metadata (about 3 s), and return its bootstrap address.
 
-        Raises SowlineError `no kafka`, with the end of the broker's log, if it does not come up. If another broker
-        uses the directory, raises `already running`: two would damage it.
+        Raises SowlineError `no kafka`, with the end of the broker's log, if it does not start. If another broker uses
+        the directory, raises `already running`: two would damage it.
         """
         assert self.pid is None, "already running"
-        self._lock.close()  # that of a broker that has ended by itself
+        self._lock.close()  # the lock of a broker that has ended by itself
         with ExitStack() as lock:
             self._kept = lock.enter_context(DirectoryLock(self.data_dir)).descriptor
             for _ in range(LAUNCHES_MAX):
@@ -146,8 +146,9 @@ class LocalKafka:
     def _answers(self) -> bool:
         """Return whether our broker answers metadata.
 
-        Ours is recognized by its cluster id: another one may have been on the port first.
+        The cluster id identifies our broker: another one may have taken the port first.
         """
+        # A Kafka client would wait a second for a port that nothing listens on.
         if not is_listening(self._ports[0]):
             return False
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -182,9 +183,9 @@ class LocalKafka:
             )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        """Start the broker from a thread that lives as long as it does: the tether is tied to that thread.
+        """Start the broker from a thread that lives as long as the broker: the kernel kills it with that thread.
 
-        In a session of its own, so that Ctrl-C reaches the parent only, which stops things in the right order.
+        It gets its own session, so that Ctrl-C reaches only the parent, which stops everything in the right order.
         """
         command = bound_to_parent(_java("kafka.Kafka", "server.properties"))
         started: list[subprocess.Popen[bytes]] = []
@@ -202,6 +203,7 @@ class LocalKafka:
 
     def _end(self, signal_number: int) -> None:
         process = self._process
+        # The lock is kept until the broker has ended: a second one on the same files would damage them.
         if process is not None and process.poll() is None:
             process.send_signal(signal_number)
             try:

@@ -41,8 +41,8 @@ TELL_SECONDS = 5.0
 class StackProcess:
     """One process of the stack and how to start it. It inherits the socket that it listens on.
 
-    So nobody else can get its port, neither before it has started nor while it is restarted. What answers there is
-    this process (test_services_that_end_are_started_again).
+    No other process can take its port, neither before the first start nor during a restart: the answers at the port
+    are those of this process (test_services_that_end_are_started_again).
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class StackProcess:
     def start(self, lock: int) -> None:
         """Start the process. The kernel kills it when this process ends; it keeps the descriptor of the lock."""
         command = bound_to_parent(self._program.command())
+        # In its own session, so that Ctrl-C reaches only this process, which stops the services before the broker.
         self._process = subprocess.Popen(
             command,
             env=os.environ | self.environment,
@@ -77,7 +78,7 @@ class StackProcess:
         )
 
     def close(self) -> None:
-        """Give its port up."""
+        """Release its port."""
         self._listening.close()
 
     @property
@@ -109,7 +110,7 @@ class LocalStack:
     """Runs a materializer, a query service, fanouts and (unless given) a Kafka broker, until SIGINT or SIGTERM.
 
     `port` is that of the query service: 0 for any free one, None for 8080 or the next one above it that is free. With
-    several `shards`, a gateway has this port, and that many query services behind it hold a part of each topic.
+    several `shards`, a gateway has this port, and each of that many query services holds a part of each topic.
     """
 
     def __init__(
@@ -241,6 +242,7 @@ class LocalStack:
     def _nodes_access(self) -> tuple[Path, Path]:
         """Write a new token of the gateway, and the access file of its nodes, which accepts no other client."""
         directory = self._data_dir / "gateway"
+        # Only this user may enter the directory: with the token, a client has the rights of a gateway.
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         token, access = directory / "token", directory / "access.yaml"
         secret = secrets.token_urlsafe(32)
@@ -284,6 +286,7 @@ class LocalStack:
                 raise SowlineError("no kafka", "the local Kafka broker ended; its messages are above")
             for service in self._services:
                 if service.ended:
+                    # Without the pause, a service that can't start would keep a core busy.
                     log.warning("restarting service", service=service.name)
                     self._stop.wait(RESTART_PAUSE_SECONDS)
                     service.start(self._lock.descriptor)
@@ -327,13 +330,13 @@ def wait_ready(services: Sequence[StackProcess], stop: threading.Event) -> bool:
 
 
 def _tell(progress: str) -> None:
-    """Say on a terminal what is happening: a start takes seconds, of which nothing else is to be seen."""
+    """Report progress on a terminal: a start takes seconds, and shows nothing else."""
     if sys.stderr.isatty():
         print(f"sowline: {progress}", file=sys.stderr, flush=True)
 
 
 def _tell_states(found: Sequence[tuple[StackProcess, str | None]], *, with_waiting: bool) -> None:
-    """Say which services have become ready and, if it is due, why the others are not."""
+    """Report the services that have become ready and, `with_waiting`, why the others are not."""
     for service, why in found:
         if why is None:
             _tell(f"ready: {service.name}")
@@ -383,7 +386,7 @@ def _next_free(host: str) -> socket.socket:
 
 
 def _not_ready(url: str) -> str | None:
-    """Return why a process of the stack is not ready, as far as it says so; None if it is."""
+    """Return why a process of the stack is not ready, empty if it gives no reason; None if it is ready."""
     # It is on this machine, so use no proxy, and accept a certificate for any name.
     try:
         answer = httpx2.get(url, timeout=2, verify=False, trust_env=False)

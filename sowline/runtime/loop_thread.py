@@ -52,6 +52,7 @@ class LoopThread:
         self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
     ) -> "LoopCall[T]":
         """Start a coroutine function in the loop; wait for it later with `result`."""
+        # The loop makes the coroutine: one that is made here, and never begun, would warn that it was not awaited.
         call = LoopCall(self._loop, lambda: function(*given, **named))
         self._loop.call_soon_threadsafe(call.begin)
         return call

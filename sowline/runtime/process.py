@@ -136,7 +136,8 @@ def main(module: str) -> None:
     Log a fatal error as one sentence, and exit with code 1.
     """
     end_without_server()
-    # Its imports would end in a traceback. They come before the collector is spared what there is.
+    # After the check: if packages are missing, this import would end in a traceback. Before `gc.freeze`, so that the
+    # collector is spared its objects.
     serve: Serve = import_module(module).serve
     set_up_logs()
     take_uncaught()

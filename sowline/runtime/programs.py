@@ -8,7 +8,7 @@ from sowline.errors import SowlineError
 from sowline.version import installing
 
 SERVER = ("cryptography", "jwt", "numpy", "rocksdict", "starlette", "uvicorn")
-"""Modules that services import and nothing else does: the extra `server` installs them."""
+"""Modules that only services import: the extra `server` installs them."""
 
 
 class Program(StrEnum):

@@ -22,7 +22,7 @@ class RunningStack:
 
     pid: int
     started: str
-    """When the process started, in the kernel's own count: a process with a reused id has another one."""
+    """When the process started, in the kernel's count: a process that reuses the id started at another time."""
     directory: str
     """The working directory in which it was started."""
     kafka: str
@@ -66,7 +66,7 @@ def announced(stack: RunningStack) -> Iterator[None]:
         for stale in directory.glob("*.json"):
             if _read(stale) is None:
                 stale.unlink(missing_ok=True)
-        # Written aside and moved, so that nobody reads half a file.
+        # Written under another name and moved, so that no reader finds half a file.
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(stack)))
         fresh.replace(path)
@@ -88,8 +88,8 @@ def running_stacks() -> list[RunningStack]:
 def chosen_stack(url: str | None = None) -> RunningStack | None:
     """Return the only running stack, or the only one of this directory, or else the one at this URL; None without.
 
-    A directory with a `topics.yaml` has a system of its own: while that does not run, none of another directory
-    takes its place.
+    A directory with a `topics.yaml` has its own system: while that does not run, no system of another directory takes
+    its place.
     """
     found = running_stacks()
     here = [stack for stack in found if not stack.is_elsewhere]
@@ -103,6 +103,7 @@ def start_of(pid: int) -> str | None:
     """Return when a process started, in the kernel's count: empty where that is unknown, None if it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # A killed process stays as a zombie until its parent has waited for it.
         return None if fields[0] == "Z" else fields[19]
     except FileNotFoundError:
         if Path("/proc/self").exists():

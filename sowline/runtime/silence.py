@@ -15,12 +15,12 @@ lost, and the last answer is old then (test_what_the_kernel_reports).
 PROBED_MIN = 2
 """Unanswered probes after which a client that reads nothing counts as silent.
 
-The kernel waits up to two minutes between two probes. The client has answered nothing for so long, and one probe may
-be on its way (test_what_the_kernel_reports).
+The kernel waits up to two minutes between two probes. The client has answered nothing for that long, and one probe
+may be on its way (test_what_the_kernel_reports).
 """
 
 _TCP_INFO = struct.Struct("=2xBB52xI")
-"""Of Linux's `struct tcp_info`: retransmissions and probes without an answer, and the last answer's age in ms."""
+"""Fields of Linux's `struct tcp_info`: unanswered retransmissions and probes, and the last answer's age in ms."""
 
 
 class TcpSocket(Protocol):
@@ -31,7 +31,7 @@ class TcpSocket(Protocol):
 
 
 def is_silent(of: TcpSocket, seconds_max: float) -> bool:
-    """Whether the peer has acknowledged nothing for so long, although the kernel has sent or probed repeatedly.
+    """Whether the peer has acknowledged nothing for this many seconds, although the kernel has sent or probed.
 
     TCP_USER_TIMEOUT would also end connections to clients that read nothing but acknowledge each probe.
     """

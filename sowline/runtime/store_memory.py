@@ -1,4 +1,4 @@
-"""The memory that all stores of a process share, whatever their number and size.
+"""The memory that all stores of a process share, regardless of their number and size.
 
 RocksDB holds recent writes (write buffers) and blocks of its files in memory: records, indexes and filters. By
 default each store has its own limits for the first two, and none for indexes and filters, which grow with the number
@@ -27,7 +27,7 @@ PART_BYTES: Final = 4096
 """Size of a part of an index or filter, the unit that is read from disk."""
 
 M_ARENA_MAX: Final = -8
-"""As `malloc.h` of glibc has it."""
+"""The number of the parameter in glibc's `malloc.h`."""
 
 ARENAS_MAX: Final = 2
 
@@ -71,11 +71,14 @@ class StoreMemory:
         """Let a store that is opened with these options take its memory from this budget."""
         options.set_write_buffer_manager(self._buffers)
         options.set_write_buffer_size(self.write_buffer_bytes)
+        # The size of the filter for whole keys, too, despite its name: with 0 there is none.
         options.set_memtable_prefix_bloom_ratio(BUFFER_FILTER_SHARE)
         options.set_memtable_whole_key_filtering(True)
         table = BlockBasedOptions()
         table.set_block_cache(self._cache)
         table.set_bloom_filter(FILTER_BITS, False)
+        # In parts, because the cache holds indexes and filters: those of a large file, read whole, would evict most
+        # other blocks.
         table.set_index_type(BlockBasedIndexType.two_level_index_search())
         table.set_partition_filters(True)
         table.set_metadata_block_size(PART_BYTES)

@@ -82,6 +82,7 @@ def set_up(service: str) -> None:
     named = {"service.version": __version__}
     if "OTEL_SERVICE_NAME" not in os.environ:
         named["service.name"] = service
+    # At exit, OpenTelemetry would wait for a collector that does not answer; `close` waits for a limited time.
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     use(provider)
@@ -134,6 +135,7 @@ def begin(
 
 def begin_publish(topic: str) -> TraceSpan | None:
     """Start a span for a publish, as a child of the application's current span; None if it is not recorded."""
+    # An application that has set up OpenTelemetry has imported it. Others need neither the package nor the time.
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace

@@ -96,7 +96,7 @@ class WebSocketConnection(asyncio.Protocol):
         if not self.is_ended:
             self._end()
             self.transport.write(close_frame(code, reason))
-            self.transport.resume_reading()  # the client's reply may be behind messages that were not read yet
+            self.transport.resume_reading()  # the client's reply may follow messages that were not read yet
 
     def shutdown(self) -> None:
         """Close the connection because the server stops."""

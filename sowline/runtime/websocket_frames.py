@@ -70,7 +70,7 @@ class FrameReader:
         self._bytes_max = bytes_max
         self._buffer: bytearray | None = None
         self._parsing: Generator[None, None, Frame] | None = None
-        """Reads the frame of which the buffer has the beginning."""
+        """Reads the frame whose beginning is in the buffer."""
         self._message: bytearray | None = None
         """The fragments of a message so far."""
         self._opcode = Opcode.TEXT
@@ -102,6 +102,7 @@ class FrameReader:
             if not self._buffer:
                 self._buffer = None
                 return None
+            # Fragments count together: a message in many of them would have no limit otherwise.
             left = self._bytes_max - len(self._message or b"")
             self._parsing = Frame.parse(self._exactly, mask=True, max_size=left)
         try:
@@ -113,7 +114,7 @@ class FrameReader:
         return None
 
     def _exactly(self, size: int) -> Generator[None, None, bytes]:
-        """Return so many bytes; yield while there are fewer."""
+        """Return this many bytes; yield while there are fewer."""
         while self._buffer is None or len(self._buffer) < size:
             yield
         taken = bytes(self._buffer[:size])

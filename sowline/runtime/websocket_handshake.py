@@ -1,7 +1,7 @@
 """The handshake of a WebSocket, as an ASGI application answers it.
 
-The application accepts the WebSocket by `scope["state"]["handshake"]`, with a connection of its own; then it returns.
-Middleware and routing are done by then: what a session needs of them would take more memory than the session.
+The application accepts the WebSocket by `scope["state"]["handshake"]`, with its own connection; then it returns.
+Middleware and routing have ended by then: kept for a session, they would take more memory than the session itself.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from sowline.runtime.websocket_connection import WebSocketConnection
 log = structlog.get_logger()
 
 _RULES = ServerProtocol()
-"""Checks handshakes; it offers no extensions and no subprotocols. It has no state that one of them could leave."""
+"""Checks handshakes; it offers no extensions and no subprotocols. No handshake leaves state in it."""
 
 _Pairs = Iterable[tuple[bytes, bytes]]
 
@@ -38,7 +38,7 @@ class Handshake(asyncio.Protocol):
         """The answer that accepts, or the refusal that the application has begun."""
         self._counted: Connection | None = None
         self._early = b""
-        """What the client has sent before the answer."""
+        """The bytes that the client has sent before the answer."""
         self._is_asked = False
         """Whether the application knows of the request."""
         self._is_answered = False
@@ -48,7 +48,7 @@ class Handshake(asyncio.Protocol):
         """A WebSocket that was accepted only to be closed."""
 
     def begin(self, scope: dict[str, Any], early: bytes) -> None:
-        """Ask the application; `scope` is that of the HTTP request, and `early` what came behind the request."""
+        """Ask the application; `scope` is that of the HTTP request, and `early` the bytes after the request."""
         connections, tasks = self._server_state.connections, self._server_state.tasks
         cast(set[Any], connections).add(self)
         self._early = early
@@ -84,13 +84,15 @@ class Handshake(asyncio.Protocol):
     # what the application does
 
     def accept(self, connection: WebSocketConnection, headers: _Pairs = ()) -> None:
-        """Accept the WebSocket; from now on it is this connection's."""
+        """Accept the WebSocket; from now on it belongs to this connection."""
         assert self._answer is not None
         assert not self._is_answered
         self._is_answered = True
         connections = cast(set[Any], self._server_state.connections)
         connections.discard(self)
         connection.begin(self.transport, self._config.ws_max_size, connections, self._counted)
+        # The client may have gone while the application decided. The event loop reports that only once, to the
+        # handshake (test_a_client_that_has_gone_before_the_answer).
         if self._lost.is_set():
             connection.connection_lost(None)
             return
@@ -98,6 +100,7 @@ class Handshake(asyncio.Protocol):
         more = (*self._server_state.default_headers, *headers)
         lines = b"".join(b"%b: %b\r\n" % (name, text) for name, text in more)
         self.transport.write(self._answer.serialize()[:-2] + lines + b"\r\n")
+        # A client may send messages with its request (test_what_comes_before_the_answer_is_kept).
         if self._early:
             self.transport.resume_reading()
             connection.data_received(self._early)
@@ -178,6 +181,6 @@ def _decoded(headers: _Pairs) -> list[tuple[str, str]]:
 
 
 def _all_of(headers: _Pairs, wanted: bytes) -> list[str]:
-    """Return the parts of all headers of this name, which have commas between."""
+    """Return the parts, separated by commas, of all headers with this name."""
     found = [text.decode("latin-1") for name, text in headers if name == wanted]
     return [part.strip() for text in found for part in text.split(",")]

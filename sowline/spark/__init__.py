@@ -1,4 +1,4 @@
-"""Data frames in and out of the State of the World: what a Spark job needs.
+"""Data frames in and out of the State of the World, for Spark jobs.
 
 `to_sow` writes a frame's rows as commands, `read_sow` reads the records, `read_changes` follows them. All of it
 is Spark SQL on the executors. Rows pass through Python only where `to_sow` writes messages of a type with a schema.

@@ -1,6 +1,6 @@
 """Avro schemas as the Spark types of JSON bodies.
 
-A logical type of a number stays that number, for that is what a body has: `timestamp-millis` is a BIGINT.
+A logical type of a number stays that number, as in a body: `timestamp-millis` is a BIGINT.
 """
 
 from collections.abc import Mapping

@@ -30,7 +30,7 @@ class Broker:
 
     @cached_property
     def _names(self) -> Any:
-        """The names of all topics, which are asked for once."""
+        """The names of all topics, requested once."""
         return self._admin.listTopics().names().get()
 
     def partitions(self, topic: str) -> int:
@@ -44,14 +44,14 @@ class Broker:
         if not self.has(topic):
             raise SowlineError(
                 "invalid topic",
-                f"expected the Kafka topic {topic} at {self._kafka}, got none: check the name; of a topic that is"
-                " defined, a materializer makes it",
+                f"expected the Kafka topic {topic} at {self._kafka}, got none: check the name; a materializer"
+                " makes the topics that are defined",
             )
 
     def topic_id(self, topic: str) -> str:
         """Return Kafka's id of a topic, which changes when the topic is deleted and created again.
 
-        It is written as the services know it: librdkafka has the usual Base64 alphabet, Java the URL-safe one.
+        It has the form that services use: librdkafka has the usual Base64 alphabet, Java the URL-safe one.
         """
         found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
         return str(found.get(topic).topicId().toString()).replace("-", "+").replace("_", "/")
@@ -68,11 +68,11 @@ class Broker:
         return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.earliest()))
 
     def ends(self, topic: str, partitions: int) -> Offsets:
-        """Return the offset behind the last committed record of each partition."""
+        """Return the offset after the last committed record of each partition."""
         return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()))
 
     def newest_ends(self, topic: str, partitions: int) -> Offsets:
-        """Return the offset behind the last record of each partition, committed or not."""
+        """Return the offset after the last record of each partition, committed or not."""
         return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()), "READ_UNCOMMITTED")
 
     def since(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
@@ -118,6 +118,7 @@ def _refused(kafka: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
+        # Java's futures wrap the error of Kafka, whose message names the cause.
         found = error.java_exception
         while found.getCause() is not None:
             found = found.getCause()

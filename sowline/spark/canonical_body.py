@@ -1,7 +1,7 @@
-"""The body of a row as its topic's message type takes it: canonical JSON, in Spark SQL.
+"""The body of a row for its topic's message type: canonical JSON, in Spark SQL.
 
-Spark's JSON writes decimals as numbers. Canonical JSON has texts of timestamps without zeros at their end, and where
-the message type has them, of decimals.
+Spark's JSON writes decimals as numbers. In canonical JSON, timestamps are texts without trailing zeros. Decimals are
+texts too, if the message type has decimals.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -39,7 +39,7 @@ def canonical_body(frame: DataFrame, definition: TopicDefinition) -> Column:
 
 
 def _target(definition: TopicDefinition) -> DataType | None:
-    """Return the type that decimals of a record are for, as far as they are not numbers."""
+    """Return the type that a record's decimals are converted to; None if they stay numbers."""
     if definition.message_type == AVRO:
         return schema_of(definition)
     if definition.message_type in _TEXTUAL:
@@ -63,7 +63,7 @@ def _part(type: DataType | None, name: str) -> DataType | None:
 
 
 def _canonical(value: Column, type: DataType, target: DataType | None) -> Column:
-    """Return a value as Spark's JSON writes it in canonical form; `target` is the type that decimals are for."""
+    """Return a value that Spark's JSON writes in canonical form; `target` is the type that decimals convert to."""
     match type:
         case TimestampType():
             return F.when(value.isNotNull(), _timestamp_text(value))
@@ -89,9 +89,9 @@ def _canonical(value: Column, type: DataType, target: DataType | None) -> Column
 
 
 def _timestamp_text(value: Column) -> Column:
-    """Return the text in UTC, in whichever zone the session is, without the zeros at its end.
+    """Return the text in UTC, regardless of the session's zone, without trailing zeros.
 
-    A message type with fewer digits takes it if the others are zero.
+    So a message type with fewer digits accepts it if the others are zero.
     """
     found = F.regexp_extract(F.to_json(F.array(value), FORMATS), r'^\["(.*?)\.?0*Z"\]$', 1)
     return F.concat(found, F.lit("Z"))

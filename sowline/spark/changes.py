@@ -41,8 +41,8 @@ def read_changes(
     """Return a stream of the changes of a topic, one row each; docs/spark.md describes the columns.
 
     - `start`: a bookmark, to get every change after it; `latest`; or `earliest`, for all that the topic still has: at
-      least the newest change of each record, perhaps as it was written `again`.
-    - `schema`: of the records, as DDL or a type; by default it is inferred from some of the newest.
+      least the newest change of each record, perhaps one that was written `again`.
+    - `schema`: the schema of the records, as DDL or a type; by default it is inferred from some of the newest.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
     - `log`: the topic's log, if its name differs from the topic's.
 
@@ -64,6 +64,7 @@ def read_changes(
 
 def _counts(changes: ChangesTopic) -> Column:
     """Whether an event was not written by an owner of an ended era; fails the stream at an era that began since."""
+    # Reading a whole topic is expensive, and without a second era there is no ended one.
     has_eras = any(position.era for position in changes.held.values())
     facts = changes.load_facts() if has_eras else {}
     latest = F.lit(0)
@@ -71,7 +72,7 @@ def _counts(changes: ChangesTopic) -> Column:
         era = max((era for era, _ in of.eras), default=0)
         latest = F.when(F.col("partition") == number, era).otherwise(latest)
     sentence = (
-        f"a new era of {changes.name} [%s] began: start the stream again, and it goes on from its checkpoint"
+        f"a new era of {changes.name} [%s] began: start the stream again, to continue from its checkpoint"
     )
     stop = F.raise_error(F.format_string(sentence, F.col("partition"))).cast("boolean")
     return F.when(F.col("rank_era") > latest, stop).otherwise(~is_ended(facts))
@@ -114,7 +115,7 @@ def _rows(events: DataFrame, fields: StructType, log: str) -> DataFrame:
 
 
 def _differ(fields: StructType) -> Column:
-    """Return the names of the fields that differ; null for an event that was written again, which does not say."""
+    """Return the names of the fields that differ; null for an event that was written again: it does not show them."""
     names = [F.when(~_same(field), F.lit(field.name)) for field in fields if field.name != CORRUPT]
     there = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
     return F.when(~is_again(), there)

@@ -1,4 +1,4 @@
-"""Find positions in a changes topic: the current one, a past one, and whether all changes since then are there.
+"""Find positions in a changes topic: the current one, a past one, and whether all changes since then exist.
 
 Compaction removes changes, and a stalled worker may have written old ones again. So a position is never derived
 from the order of Kafka's offsets. The changes after a position are complete if each change is there that another
@@ -42,7 +42,7 @@ _READER = reader_key("").decode()
 
 
 class PastPosition(NamedTuple):
-    """A past state: its position in each partition, and the offsets of changes before which nothing is newer.
+    """A past state: its position in each partition, and the Kafka offsets from which all newer changes follow.
 
     `first_written` is when the first change after it was written (ms), None if there is none.
     """
@@ -53,7 +53,7 @@ class PastPosition(NamedTuple):
 
 
 class ChangesTopic:
-    """The changes topic of one log, as it is when this is created. Raises `invalid topic` if it is missing."""
+    """The changes topic of one log, at the time when this is created. Raises `invalid topic` if it is missing."""
 
     def __init__(
         self, spark: SparkSession, broker: Broker, names: KafkaNames, kafka: str, options: Mapping[str, str]
@@ -71,6 +71,7 @@ class ChangesTopic:
         self.lag_ms = int(broker.setting(self.name, "min.compaction.lag.ms"))
         ends = broker.ends(self.name, self.partitions)
         tail = self.events({p: max(self.starts[p], end - TAIL) for p, end in ends.items()}, ends)
+        # By position, not by offset: the last event may be an old one that was written again.
         newest = F.max_by(F.struct("position", "last"), "position")
         found = tail.groupBy("partition").agg(newest.alias("newest")).collect()
         newest_of = {row["partition"]: row["newest"] for row in found}
@@ -120,7 +121,7 @@ class ChangesTopic:
                 return reader
         return None
 
-    # past places
+    # past positions
 
     def past_position(self, positions: Positions) -> PastPosition:
         """Find the state at a bookmark.
@@ -158,7 +159,8 @@ class ChangesTopic:
         later = self._broker.since(self.log, dict.fromkeys(range(self.partitions), moment + 1))
         firsts = {p: ends[p] if offset is None else offset for p, offset in later.items()}
         positions = {p: self._before(p, first, starts[p], moment) for p, first in firsts.items()}
-        # A record that follows the first of an open transaction is not there for `since`, however old it is.
+        # `since` does not see the records after the first one of an open transaction, however old they are
+        # (test_a_time_with_an_open_transaction).
         for p, offset in later.items():
             if offset is None and ends[p] < newest[p]:
                 self._refuse_unapplied(p, ends[p])
@@ -174,14 +176,15 @@ class ChangesTopic:
             return before_the_log()
         raise SowlineError(
             "bookmark_expired",
-            f"the log {self.log} [{number}] begins at offset {log_start}, after {_utc(moment)}: what was before can't"
-            " be known; ask for a later time",
+            f"the log {self.log} [{number}] begins at offset {log_start}, after {_utc(moment)}: the state before"
+            " can't be known; ask for a later time",
         )
 
     def _require_applied(self, firsts: Offsets) -> None:
         """Raise `behind` if a log record before these offsets has not been applied yet."""
         if all(self._next[p] >= first for p, first in firsts.items()):
             return
+        # Offsets between may belong to no record, but to the marks of transactions: only a record can be unapplied.
         ends = {p: max(self._next[p], first) for p, first in firsts.items()}
         left = self._log_records(self._next, ends).limit(1).collect()
         if left:
@@ -200,7 +203,7 @@ class ChangesTopic:
         return kafka_rows(self._spark, options | {"endingOffsets": offsets_json(self.log, ends)})
 
     def _written_since(self, positions: Positions) -> dict[int, int]:
-        """Return when the log took the record at each position, if it still has it: changes are never older."""
+        """Return when the log took the record at each position, if it still holds it: changes are never older."""
         starts, ends = (ask(self.log, self.partitions) for ask in (self._broker.starts, self._broker.ends))
         held = {
             p: at.offset
@@ -216,6 +219,7 @@ class ChangesTopic:
 
     def _proven(self, positions: Positions, since: Mapping[int, int]) -> PastPosition:
         """Return the state with the offset from which all changes after it are present, or the start of the topic."""
+        # The whole topic is read only if the changes near the time do not suffice: a clock may have been wrong.
         near = self._offsets_since(since)
         for offsets in [near, self.starts] if near != self.starts else [near]:
             missing, first_written = self._missing(positions, offsets)

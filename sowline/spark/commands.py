@@ -52,7 +52,7 @@ def command_rows(
     definition: TopicDefinition | None = None,
     nulls: Column | None = None,
 ) -> DataFrame:
-    """Return the frame's rows as `key`, `value` and (unless none has any) `headers`, with `_source` and `_part`.
+    """Return the frame's rows as `key`, `value` and, if any row has some, `headers`, with `_source` and `_part`.
 
     `keep` are further columns to keep; `command` is one for all rows, or a column of them. `to_sow` describes the
     other parameters. `definition` is that of a topic whose messages are not JSON. If a value may be refused, the rows
@@ -89,7 +89,7 @@ def command_rows(
 def _problem(of_keys: Refusal | None, of_body: Refusal | None, command: Name) -> list[Column]:
     """Return why a row is refused, as `_reason` and `_problem`; no columns if no row can be."""
     found = [] if of_keys is None else [(F.expr(of_keys.condition), of_keys.sentence)]
-    # A deletion needs no body: what is in it must not keep the record there.
+    # A deletion needs no body: an invalid one must not keep the record.
     if of_body is not None and isinstance(command, Column):
         deletes = F.coalesce(command == SOW_DELETE, F.lit(False))
         found.append((F.expr(of_body.condition) & ~deletes, of_body.sentence))
@@ -167,12 +167,12 @@ def key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
 
 
 def key_names(key: Name | Sequence[Name]) -> list[Name]:
-    """Return the columns that make the key as they were given."""
+    """Return the columns that make the key, in the form in which they were given."""
     return [key] if isinstance(key, (str, Column)) else list(key)
 
 
 def _fields(frame: DataFrame, names: Sequence[Name]) -> list[StructField]:
-    """Return the fields of columns; Spark is asked for those of expressions only."""
+    """Return the fields of columns. Only those of expressions need a request to Spark."""
     return [
         frame.schema[name] if isinstance(name, str) else frame.select(name).schema.fields[0] for name in names
     ]

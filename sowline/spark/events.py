@@ -1,4 +1,4 @@
-"""The events of a changes topic as a frame, in Spark SQL: what `sowline.changes.event` reads, for whole topics."""
+"""The events of a changes topic as a frame, in Spark SQL: like `sowline.changes.event`, but for whole topics."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -67,12 +67,15 @@ def events(rows: DataFrame) -> DataFrame:
         F.col("key").cast("string").alias("sow_key"),
         _position(era, position).alias("position"),
         _relative(era, F.col("about.after")).alias("after"),
+        # An empty value is a deleted document or a hidden group (`sowline.changes.change`).
         F.when(F.length("value") > 0, F.col("value").cast("string")).alias("body"),
         _header("sow.previous").cast("string").alias("previous"),
         F.col("about.op").alias("op"),
         F.col("about.time").alias("time"),
         F.coalesce("about.last", F.lit(True)).alias("last"),
         *(F.col(f"about.{name}").alias(name) for name in ("reason", "expires", "correlation", "changes_id")),
+        # `said_in` is the name in format 1, of which a compacted topic may keep events
+        # (test_an_event_written_again_in_the_first_format_is_read).
         F.coalesce("about.emitted_in", "about.said_in", era).alias("rank_era"),
     )
 
@@ -107,7 +110,7 @@ def bookmark_text(log: str, position: Column) -> Column:
 
 
 def is_behind(positions: Positions, position: Column) -> Column:
-    """Whether a position, which must be given, is behind the position of its partition."""
+    """Whether a position, which must not be null, is after the position of its partition."""
     per_partition = [
         part for number, held in sorted(positions.items()) for part in (F.lit(number), literal(held))
     ]
@@ -130,6 +133,7 @@ def header_text(name: str) -> Column:
 
 
 def _header(name: str) -> Column:
+    # The last of several equal headers counts for every reader (test_of_a_repeated_header_the_last_counts).
     named = F.filter("headers", lambda header: header["key"] == name)
     return F.try_element_at(named, F.lit(-1))["value"]
 
@@ -145,6 +149,6 @@ def _position(era: Column, text: Column) -> Column:
 
 
 def _relative(era: Column, text: Column) -> Column:
-    """Return the struct of `[era/]offset[.index]`; without an era it is that of the event."""
+    """Return the struct of `[era/]offset[.index]`; without an era, the event's era applies."""
     own = F.when(text.contains("/"), F.substring_index(text, "/", 1).cast("bigint")).otherwise(era)
     return _position(own, F.substring_index(text, "/", -1))

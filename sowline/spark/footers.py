@@ -1,4 +1,4 @@
-"""The footers of Parquet files: how many rows a file has, and between which values a column's are."""
+"""The footers of Parquet files: the number of rows in a file, and the range of a column's values."""
 
 import re
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ _INTEGERS: Final = ("INT32", "INT64")
 
 
 class KeyRange(NamedTuple):
-    """All values of a column are between these. Integers, or the bytes of strings, which sort as unsigned ones."""
+    """The least and the greatest value of a column: integers, or the bytes of strings, which sort as unsigned."""
 
     first: Any
     last: Any
 
 
 class Footer(NamedTuple):
-    """The rows of a file, and where the values of a column are; None if that is not known, or some are null."""
+    """The number of rows of a file, and the range of a column; None if it is unknown, or some values are null."""
 
     rows: int
     range: KeyRange | None
 
 
 def read_footer(spark: SparkSession, options: Any, url: str, column: str | None) -> Footer:
-    """Return what the footer of a file says; `options` are those that Spark reads the file with."""
+    """Return the facts in the footer of a file; `options` are those with which Spark reads the file."""
     with _opened(spark, options, url) as reader:
         rows = int(reader.getRecordCount())
         return Footer(rows, _range(reader, column) if column is not None and rows > 0 else None)
@@ -52,7 +52,7 @@ def _opened(spark: SparkSession, options: Any, url: str) -> Iterator[Any]:
 
 
 def _range(reader: Any, column: str) -> KeyRange | None:
-    """Return where the values are by the statistics of row groups: Spark leaves out row groups by them, too."""
+    """Return the range of the values by the statistics of row groups, by which Spark skips row groups, too."""
     blocks = reader.getFooter().getBlocks()
     ranges = []
     for at in range(min(blocks.size(), ROW_GROUPS_MAX + 1)):
@@ -69,6 +69,7 @@ def _range_of_chunk(chunk: Any) -> KeyRange | None:
     statistics = chunk.getStatistics()
     if statistics is None or not statistics.hasNonNullValue():
         return None
+    # Rows with null as their key may be in several files, and no range shows them.
     if not statistics.isNumNullsSet() or statistics.getNumNulls() > 0:
         return None
     type = chunk.getPrimitiveType()

@@ -53,6 +53,7 @@ class Directory:
 
     def write(self, name: str, text: str) -> None:
         """Write a file; it appears whole or not at all."""
+        # A crash leaves the half file under a name that no reader asks for.
         half = self._at(f".{name}.half")
         stream = self._files.create(half, True)
         stream.write(bytearray(text.encode()))

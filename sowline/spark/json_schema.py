@@ -46,7 +46,7 @@ def json_type(schema: Any) -> DataType:
 
 
 def canonical_type(described: Any, reader: Schema) -> DataType:
-    """Return the type of the canonical JSON of a reader schema; `described` is what its codec says about that JSON.
+    """Return the type of the canonical JSON of a reader schema; `described` is the codec's description of it.
 
     A part that has no type in Spark is a STRING with its JSON.
     """
@@ -129,7 +129,7 @@ class _JsonReader:
 
 
 class _CanonicalReader(_JsonReader):
-    """Reads what a codec says about its canonical JSON."""
+    """Reads a codec's description of its canonical JSON."""
 
     def __init__(self, described: Any, reader: Schema) -> None:
         super().__init__(described)
@@ -178,7 +178,7 @@ def _is_non_finite(schema: Any) -> bool:
 
 
 def _kind(schema: dict[str, Any], path: str) -> str:
-    """Return the one type that is not null; an enumeration may have it in its values."""
+    """Return the one type that is not null; an enumeration may show it by its values."""
     given = schema.get("type", [])
     kinds = {given} if isinstance(given, str) else set(given)
     if not kinds:
@@ -190,7 +190,7 @@ def _kind(schema: dict[str, Any], path: str) -> str:
         return "number"
     known = kinds & {"object", "array", "string", *_SIMPLE}
     if len(kinds) != 1 or not known:
-        raise unsupported(path, "one type beside null", schema)
+        raise unsupported(path, "one type other than null", schema)
     return known.pop()
 
 

@@ -16,10 +16,10 @@ from sowline.spark.events import PROGRESS, is_again, is_change
 
 
 class Facts(NamedTuple):
-    """What the events of one partition show about a load that has read all of them.
+    """The facts that the events of one partition show about a load that has read all of them.
 
-    `is_whole` is that of `sowline.changes.wholeness.Wholeness`. `eras` are those that began in it, each with
-    the offset of its first event; era 0 begins before all.
+    `is_whole` is that of `sowline.changes.wholeness.Wholeness`. `eras` are the eras that began in the partition, each
+    with the offset of its first event; era 0 begins before all.
     """
 
     is_whole: bool

@@ -1,6 +1,6 @@
-"""Adds the nulls that Spark leaves out of JSON, where an Avro schema wants them.
+"""Adds the nulls that Spark leaves out of JSON, where an Avro schema requires them.
 
-A field that may be null but has no default must be there. The schemas that Spark itself makes have such fields.
+A field that may be null but has no default must be present. The schemas that Spark itself makes have such fields.
 """
 
 from typing import Any, Final
@@ -12,14 +12,14 @@ _NULL: Final = {"type": "null"}
 
 
 class MissingNulls:
-    """The nulls of one Avro schema, of whose canonical JSON `described` is the JSON Schema."""
+    """The nulls of one Avro schema; `described` is the JSON Schema of its canonical JSON."""
 
     def __init__(self, described: dict[str, Any]) -> None:
         self._whole = described
         self._has_any = _has_null(described)
 
     def added(self, body: bytes) -> bytes:
-        """Return a body with a null for each field that must be there, may be null, and is missing.
+        """Return a body with a null for each field that must be present, may be null, and is missing.
 
         Raise `not json`, `not an object` or `too deep`.
         """
@@ -43,7 +43,7 @@ class MissingNulls:
                 self._fill(item, parts.get(name, others))
 
     def _itself(self, schema: Any) -> dict[str, Any]:
-        """Return the schema that a reference or a choice beside null stands for; an empty one if there is none."""
+        """Return the schema that a reference, or a choice other than null, stands for; an empty one without any."""
         while isinstance(schema, dict):
             choices = [one for one in schema.get("anyOf", ()) if one != _NULL]
             if "$ref" in schema:

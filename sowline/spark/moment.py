@@ -1,4 +1,4 @@
-"""How a caller names a past state: by a bookmark, or by a time."""
+"""Reads the bookmark or the time by which a caller names a past state."""
 
 from datetime import UTC, datetime, timedelta
 

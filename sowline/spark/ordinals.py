@@ -1,6 +1,6 @@
 """The ordinals of a stream's files: numbers that rise in the order in which the files are taken.
 
-Spark's checkpoint says which files a micro-batch has. This module numbers them in the order of their modification
+Spark's checkpoint shows which files a micro-batch has. This module numbers them in the order of their modification
 times. It stores the numbers in the same checkpoint before it writes the micro-batch, so the files keep their numbers
 when a micro-batch is written again.
 """
@@ -19,7 +19,7 @@ KEPT_MAX = 100
 
 
 class _Taken(NamedTuple):
-    """What has been numbered up to a micro-batch, and the numbers of its own files."""
+    """The files that have been numbered up to a micro-batch, and the numbers of the files in it."""
 
     next: int
     logs: Mapping[str, int]
@@ -44,7 +44,7 @@ class Ordinals:
         return taken.files
 
     def _logs(self, batch: int) -> dict[str, int]:
-        """Return how far the log of each file source goes with this micro-batch, by the source's number."""
+        """Return the end of each file source's log in this micro-batch, by the source's number."""
         lines = (self._checkpoint.sub("offsets").read(str(batch)) or "").splitlines()[2:]
         offsets = [json.loads(line) if line.startswith("{") else {} for line in lines]
         return {str(at): one["logOffset"] for at, one in enumerate(offsets) if "logOffset" in one}
@@ -60,6 +60,8 @@ class Ordinals:
         )
         numbers = {url: before.next + at for at, (_, url) in enumerate(files)}
         taken = _Taken(before.next + len(numbers), logs, numbers)
+        # Before the rows are written: a micro-batch that is written again gets the same numbers, so its rows count as
+        # repeats.
         self._kept.write(str(batch), json.dumps(taken._asdict()))
         for old in self._kept.names():
             if old.isdecimal() and int(old) <= batch - KEPT_MAX:
@@ -81,6 +83,7 @@ class Ordinals:
     def _entries(self, source: str, number: int) -> Iterator[dict[str, Any]]:
         log = self._checkpoint.sub("sources").sub(source)
         text = log.read(str(number))
+        # Spark merges old entries into such files, and deletes the others.
         if text is None:
             text = log.read(f"{number}.compact") or ""
         entries = (json.loads(line) for line in text.splitlines()[1:])

@@ -20,7 +20,7 @@ _READERS = {AVRO: avro_type, JSON_SCHEMA: json_type}
 def schema_from_registry(url: str, subject: str, *, message_type: MessageType = JSON) -> StructType:
     """Return the latest schema of a subject as the Spark schema of records, for `read_sow`.
 
-    `message_type` is that of the topic. The records of a JSON topic have what their publishers wrote by a JSON Schema
+    `message_type` is that of the topic. The records of a JSON topic hold what their publishers wrote by a JSON Schema
     or an Avro schema: a timestamp of Avro is a number. Other records are canonical JSON: it is a text there, and the
     schema must be of the topic's message type.
 

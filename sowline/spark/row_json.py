@@ -23,7 +23,7 @@ FORMATS: Final = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "timeZone": "UTC",
 }
-"""How JSON has timestamps. Spark's own formats have milliseconds, and would cut the rest off (test_every_type)."""
+"""The formats of timestamps in JSON. Spark's own formats would cut off all after milliseconds (test_every_type)."""
 
 _TEXT_MAX: Final = 200
 
@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
 
 
 def row_json(columns: Iterable[Column]) -> Column:
-    """Return the JSON of columns, as they are named; null values are left out."""
+    """Return the JSON of columns, by their names; null values are left out."""
     return F.to_json(F.struct(*columns), FORMATS)
 
 
@@ -91,7 +91,7 @@ def _unfit(value: str, type: DataType, *, finite: bool, depth: int = 0) -> str |
     """Return whether something in a value does not fit, null or false if not; None if all of its type fits."""
     match type:
         case FloatType() | DoubleType() if finite:
-            # Spark has NaN above all other numbers.
+            # NaN is included: Spark sorts it above all other numbers.
             return f"(abs({value}) >= double('Infinity'))"
         case StringType():
             return f"(NOT is_valid_utf8({value}))"

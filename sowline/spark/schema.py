@@ -64,6 +64,7 @@ def fields_of(spark: SparkSession, given: str | StructType | None, changes: Chan
         return found
     each = -(-SAMPLE // changes.partitions)
     newest = {p: max(changes.starts[p], end - each) for p, end in changes.ends.items()}
+    # The newest events may be deletions only; then the whole topic is read.
     inferred = _inferred(spark, changes, newest) or _inferred(spark, changes, changes.starts)
     if inferred is None:
         raise SowlineError(

@@ -75,7 +75,7 @@ def _is_submitted() -> bool:
 
 
 def _local_settings() -> dict[str, str]:
-    find_java()  # the one that Spark will find, too; a wrong one gives a sentence here instead of a trace there
+    find_java()  # Spark will find the same one; an unsuitable one gives a sentence here instead of a trace there
     return {
         "spark.master": f"local[{LOCAL_CORES}]",
         "spark.jars": ",".join(str(jar) for jar in spark_connector_jars()),

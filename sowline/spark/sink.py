@@ -41,8 +41,8 @@ from sowline.spark.typed_rows import typed_definition, typed_rows
 PRODUCER = {
     "acks": "all",
     "enable.idempotence": "true",
-    # If the writer gave up one record and wrote later ones, the record would be lost, because its number could not
-    # come again.
+    # If the writer gave up one record and wrote later ones, the record would be lost: its number would count as a
+    # repeat.
     "delivery.timeout.ms": "2147483647",
     "linger.ms": "5",
     "batch.size": str(256 * 1024),
@@ -136,14 +136,14 @@ def to_sow(
 
 
 def _commands(rows: DataFrame, definition: TopicDefinition | None) -> DataFrame:
-    """Return commands as messages of their topic, and as dead letters those that can't be."""
+    """Return commands as messages of their topic; those that can't be messages become dead letters."""
     if definition is not None:
         rows = typed_rows(rows, definition)
     return with_dead_letters(rows) if REASON in rows.columns else rows
 
 
 def with_dead_letters(rows: DataFrame) -> DataFrame:
-    """Return commands, those that can't be messages of their topic as dead letters with their JSON."""
+    """Return commands; those that can't be messages of their topic become dead letters with their JSON."""
     own = HEADERS if HEADERS in rows.columns else f"CAST(NULL AS {HEADERS_TYPE})"
     dead = dead_headers(own, KEY, REASON, PROBLEM)
     return rows.selectExpr(
@@ -179,7 +179,7 @@ def _started(rows: DataFrame, log: Log, checkpoint: str, *, once: bool) -> Strea
 
 
 def _spread_batch(rows: DataFrame, keys: Sequence[Column], log: Log) -> DataFrame:
-    """Return the rows of a batch by the tasks that write them; its files are numbered in the order of their URLs."""
+    """Return the rows of a batch spread over the tasks that write them; files are numbered in the order of URLs."""
     if log.publisher is None:
         return _spread(rows, keys, log, {})
     files = source_files(rows, keys[0] if len(keys) == 1 else None)
@@ -217,7 +217,7 @@ def _save(records: DataFrame, log: Log) -> None:
 def kafka_records(
     rows: DataFrame, log: Log, ordinals: Mapping[str, int], *, is_one_task: bool = False
 ) -> DataFrame:
-    """Return commands as the Kafka sink takes them: `topic`, `key`, `value` and `headers`."""
+    """Return commands in the form of the Kafka sink: `topic`, `key`, `value` and `headers`."""
     return addressed(_spread(rows, [F.col(KEY)], log, ordinals, is_one_task=is_one_task), log)
 
 
@@ -229,7 +229,7 @@ def _spread(
     *,
     is_one_task: bool = False,
 ) -> DataFrame:
-    """Return the rows by the tasks that write them: without numbers it does not matter which."""
+    """Return the rows spread over the tasks that write them; rows without numbers may be in any task."""
     tasks = None if log.rows_per_second is None else _tasks(rows)
     if log.publisher is not None:
         return in_order(rows, keys, ordinals, tasks=tasks, is_one_task=is_one_task)

@@ -1,4 +1,4 @@
-"""The files that the rows of a batch come from, and whether rows of one key can be in two of its tasks."""
+"""The files that the rows of a batch are read from, and whether rows with one key can be in two of its tasks."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +15,7 @@ from sowline.spark.footers import Footer, read_footer
 from sowline.spark.hadoop import row_url
 
 READ_FOOTERS_MAX: Final = 16
-"""Files whose footers the driver reads one after the other. Of more, the executors read the first rows."""
+"""Files whose footers the driver reads one after the other. If there are more, executors read their first rows."""
 
 _METADATA: Final = "__file_source_metadata_col"
 """Spark's mark of the column `_metadata`, which it makes when it reads files. Columns in files never have it."""
@@ -31,7 +31,7 @@ _DIVIDING: Final = (
 """Settings that take the place of the number of cores."""
 
 _TYPES: Final = (IntegerType(), LongType(), StringType())
-"""Types that Spark reads as files have them: in a narrower one, different values of a file could become equal."""
+"""Types that Spark reads unchanged: in a narrower type, different values of a file could become equal."""
 
 
 class SourceFiles(NamedTuple):
@@ -57,7 +57,7 @@ def source_files(rows: DataFrame, key: Column | None = None) -> SourceFiles:
     if relation.fileFormat().getClass().getName() == _PARQUET:
         urls = {str(url) for url in relation.location().inputFiles()}
         if len(urls) <= READ_FOOTERS_MAX:
-            # What a missing or damaged file means is for the executors to say: Spark may be told to ignore it.
+            # The executors report a missing or damaged file, unless Spark's settings say to ignore it.
             with suppress(Py4JJavaError):
                 return _by_footers(rows, files, relation, urls, key)
     # Each file that has rows has one with this number: one row a file, and names are not compared.
@@ -74,7 +74,7 @@ def _by_footers(
     footers = {row_url(spark, url): footer for url, footer in footers.items() if footer.rows > 0}
     are_apart = (
         column is not None
-        # Spark takes the value of such a column from the name of a directory, whatever the files have.
+        # Spark takes the value of such a column from the name of a directory, regardless of the files.
         and column not in list(relation.partitionSchema().fieldNames())
         and relation.bucketSpec().isEmpty()
         and _divides_equally(spark)
@@ -115,7 +115,7 @@ def _splits(files: DataFrame) -> int | None:
 
 def _column_of_files(rows: DataFrame, key: Column) -> str | None:
     """Return the column of files that a column of rows is, if these are what tasks read, as they read it."""
-    # What the names of files do not need may move rows to other tasks: the plan of the whole frame counts.
+    # The plan of the whole frame counts: steps that the names of files do not need may move rows to other tasks.
     keys = rows.select(key)
     if (
         not _is_scan(rows._jdf.queryExecution().optimizedPlan())
@@ -149,7 +149,7 @@ def _relation_of_whole_files(files: DataFrame) -> Any:
 
 
 def _metadata_field(column: Any) -> str | None:
-    """Return which field of Spark's `_metadata` an expression of a plan is; None if it is anything else."""
+    """Return the field of Spark's `_metadata` that an expression of a plan is; None if it is anything else."""
     field = column.child() if column.nodeName() == "Alias" else column
     if field.nodeName() != "GetStructField" or field.child().nodeName() != "AttributeReference":
         return None

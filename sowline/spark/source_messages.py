@@ -1,6 +1,6 @@
 """Reads the messages of a source whose type has a schema, on the executors.
 
-What a worker has found out about schema ids, it keeps for the messages that come later.
+A worker keeps the schemas that it has found by their ids, for later messages.
 """
 
 from functools import lru_cache
@@ -38,11 +38,12 @@ class SourceMessages(NamedTuple):
     registry: str
 
     def read(self, value: bytes | bytearray | None) -> ReadRow:
-        """Return what a message says. Raise RegistryAway if its schema can't be found out now."""
+        """Return the content of a message. Raise RegistryAway if its schema can't be fetched now."""
         if value is None:
             return ReadRow()
         try:
             return ReadRow(_bodies_of(self).read(bytes(value)).decode())
+        # The row may be valid: while the registry is away, it is no dead letter.
         except RegistryAway:
             raise
         except SowlineError as error:

@@ -1,6 +1,6 @@
 """Brings all rows of a key to one task, in the order of their source: as the sink has to write them.
 
-Rows keep their columns, and get those that say where each comes from. Spark drops before a shuffle what nothing needs
+Rows keep their columns, and get columns with their origin. Spark drops before a shuffle what nothing needs
 after it. So the sink makes commands of rows after the shuffle, which carries columns then and not their JSON.
 """
 
@@ -14,13 +14,12 @@ from sowline.commands.pipeline_row import PART, SinkColumn, SourceField
 from sowline.spark import sql
 
 ROW_BITS = 40
-"""Bits for the row within a file, in the number that orders rows. The other bits are for the file within a
-micro-batch.
-"""
+"""Bits for the row within a file, in the number that orders rows. The others number the files of a micro-batch."""
 
 LOOKED_UP_FILES_MAX = 16
-"""Files whose ordinals each row looks up in a constant map, which Spark searches from its start. More are joined,
-which costs each row as much as a search of some dozens.
+"""Files whose ordinals each row looks up in a constant map, which Spark searches from its start.
+
+Beyond this, the ordinals are joined, which costs each row as much as a search of some dozens.
 """
 
 
@@ -35,7 +34,7 @@ def in_order(
     """Return rows with `_source` so that one task has all those with equal `keys`, in the order of their source.
 
     `ordinals` are those of the files. With `is_one_task` the rows are in one task already; otherwise they are spread
-    over so many `tasks`, by default over as many as Spark likes.
+    over this many `tasks`, by default as many as Spark chooses.
     """
     found = located(rows, ordinals)
     if tasks is not None:
@@ -46,7 +45,7 @@ def in_order(
 
 
 def located(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
-    """Return rows with where each comes from, as columns: only these of `_source` have to go through a shuffle."""
+    """Return rows with their origins as columns: of `_source`, only these have to go through a shuffle."""
     located_by = [
         f"{SourceField.PARTITION.column} AS {SinkColumn.PARTITION}",
         f"{SourceField.NUMBER.column} AS {SinkColumn.NUMBER}",

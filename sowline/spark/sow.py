@@ -31,11 +31,11 @@ def read_sow(
 ) -> DataFrame:
     """Return the records of a topic as they are at this call, or as they were `at` a bookmark or time.
 
-    One row per record: its fields, `_sow_key`, and of its last change `_updated_at` (a bookmark) and `_time`. Both
-    are null for a past record whose last change before that is gone.
+    One row per record: its fields, `_sow_key`, and the `_updated_at` (a bookmark) and `_time` of its last change.
+    Both are null for a past record if that change is gone.
 
     - `at`: the bookmark of a group's end, or a time with its zone: each partition is as it was at that time.
-    - `schema`: of the records, as DDL or a type; by default it is inferred from some of the newest.
+    - `schema`: the schema of the records, as DDL or a type; by default it is inferred from some of the newest.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
     - `log`: the topic's log, if its name differs from the topic's.
 
@@ -127,7 +127,7 @@ def _kept(state: DataFrame, changes: ChangesTopic, past: PastPosition, called: i
 def _while_kept(state: DataFrame, until: int, name: str) -> DataFrame:
     """Return the state, readable only as long as compaction keeps the events that it is made from.
 
-    The rows of a group come once all events are read, so the clock is checked after the last of them.
+    Spark returns the rows of a group only after it has read all events, so the clock is checked after the last event.
     """
     until -= CLOCKS_MS
     now = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"

@@ -1,7 +1,7 @@
 """Parts of statements of Spark SQL, as text.
 
-A column that Python puts together costs round trips to Java for each of its parts: PySpark adds some to report where
-the part was made. A text costs one for the whole.
+A column that is built in Python costs round trips to Java for each of its parts, some of them only to report where
+the part was made. A text costs one round trip.
 """
 
 import re
@@ -18,7 +18,7 @@ def text(value: str) -> str:
     """Return a string as a literal."""
     if _PLAIN.fullmatch(value):
         return f"'{value}'"
-    # What stands for a quote, a backslash or a dollar depends on the session's settings.
+    # The escapes of a quote, a backslash and a dollar depend on the session's settings.
     return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
 

@@ -30,7 +30,7 @@ _MESSAGE_TYPE: Final = "value BINARY, fields STRING, reason STRING, problem STRI
 
 
 class RowMessage(NamedTuple):
-    """What a row became: the value of the command, the paths of what a delta changes, or why it is refused."""
+    """The result for a row: the value of the command, the paths that a delta changes, or why it is refused."""
 
     value: bytes | None
     fields: str | None = None
@@ -59,7 +59,7 @@ def typed_rows(rows: DataFrame, definition: TopicDefinition) -> DataFrame:
 
 
 def _first(rows: DataFrame, name: str, found: Column) -> Column:
-    """Return a column that rows may have already, with `found` where they have nothing in it."""
+    """Return a column that rows may have already, with `found` where it is null."""
     return (F.coalesce(name, found) if name in rows.columns else found).alias(name)
 
 
@@ -85,6 +85,7 @@ class RowMessages:
                 whole = text if self._nulls is None else self._nulls.added(text)
                 return RowMessage(typed_message(self._definition, whole))
         except SowlineError as error:
+            # No row is at fault, such as for a missing library: the job fails, and no row becomes a dead letter.
             if error.reason == "bad configuration":
                 raise
             return RowMessage(text, None, error.reason, error.message)
@@ -92,10 +93,10 @@ class RowMessages:
 
 
 def _sendable(definition: TopicDefinition) -> TopicDefinition:
-    """Return what the messages of a topic depend on.
+    """Return a definition with only the fields that the messages of a topic depend on.
 
-    A definition keeps what it has computed, and not all of that can be sent. Of a data dictionary, the codec needs
-    only a part.
+    A definition keeps what it has computed, and not all of that can be sent. The codec needs only a part of a data
+    dictionary.
     """
     type = definition.message_type
     if is_format(type):

@@ -200,6 +200,7 @@ def _rate_text(rate: ReplayRate) -> str:
 
 
 def _number(amount: float) -> str:
+    # Never with an exponent, which could not be read back (test_options_are_written_as_they_are_read).
     return f"{amount:.6f}".rstrip("0").rstrip(".")
 
 

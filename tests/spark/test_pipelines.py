@@ -509,7 +509,7 @@ def test_a_log_that_is_not_there(spark: SparkSession, write: Write, log: str) ->
     """The pipeline does not make it: it would be made the wrong way."""
     file = write("\n" + SOURCE)
     file.write_text(file.read_text().replace(log, f"{log}-other"))
-    with pytest.raises(SowlineError, match="a materializer makes it") as refused:
+    with pytest.raises(SowlineError, match="a materializer makes the topics") as refused:
         Job(file).start()
     assert refused.value.reason == "invalid topic"
 

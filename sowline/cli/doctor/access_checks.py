@@ -1,4 +1,4 @@
-"""Checks of the access file: whether a view shows a role what the role may not read. This module sends no requests.
+"""Checks of the access file: whether a view shows a role data that it may not read. This module sends no requests.
 
 Rights to a view are its own: a role may read a view without the topic that it is computed from.
 """
@@ -34,7 +34,7 @@ def access_findings(where: str, access: Access, topics: Topics) -> Iterator[Find
 
 
 def _unreadable(view: ComputedTopic, read: Entitlements) -> dict[str, str]:
-    """Return what the role may read, by topic, of those topics of which the view shows more."""
+    """Return the limits of the role's right to read, by topic, for the topics of which the view shows more."""
     found = {view.source: _readable_of_source(view, read)}
     for join in view.joins:
         found.setdefault(join.topic, _readable_of_joined(join, read))
@@ -42,7 +42,7 @@ def _unreadable(view: ComputedTopic, read: Entitlements) -> dict[str, str]:
 
 
 def _readable_of_joined(join: Join, read: Entitlements) -> str:
-    """Return to what the right to read a joined topic is limited; empty if the role may read all of it."""
+    """Return the limit of the right to read a joined topic; empty if the role may read all of it."""
     if join.topic not in read:
         return f"no right to read {join.topic}"
     joined = read.of(join.topic)
@@ -52,7 +52,7 @@ def _readable_of_joined(join: Join, read: Entitlements) -> str:
 
 
 def _readable_of_source(view: ComputedTopic, read: Entitlements) -> str:
-    """Return to what the right to read the source is limited; empty if the view shows nothing beyond it."""
+    """Return the limit of the right to read the source; empty if the view shows nothing beyond it."""
     if view.source not in read:
         return f"no right to read {view.source}"
     shown, source = read.of(view.name), read.of(view.source)
@@ -64,10 +64,10 @@ def _readable_of_source(view: ComputedTopic, read: Entitlements) -> str:
 
 
 def _are_records_readable(view: ComputedTopic, shown: Entitlement, source: Entitlement) -> bool:
-    """Return whether the view, or the right to read it, is limited to what is computed from readable records.
+    """Return whether the view, or the right to read it, is limited to records computed from readable ones.
 
-    The same filter does that in the view. In the right it does if a record of the view has the fields of the records
-    that it is computed from.
+    The source's filter in the view does that. In the right it does so only if a record of the view has the fields of
+    the records that it is computed from.
     """
     if source.filter in (ALL, view.record_filter):
         return True

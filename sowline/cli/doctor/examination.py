@@ -64,7 +64,7 @@ def _access(path: str, topics: Topics) -> Iterator[Finding]:
     try:
         access = WatchedFile(Path(path)).access
     except SowlineError as error:
-        advice = "put that right: no query service starts with it"
+        advice = "correct the file: no query service starts with it"
         yield Finding("access_file", "error", path, "an access file", error.message, advice)
         return
     yield from access_findings(path, access, topics)
@@ -86,15 +86,13 @@ def _wrong_settings(error: SettingsError) -> Iterator[Finding]:
 
 
 def _wrong_topics(path: str, error: SowlineError) -> Iterator[Finding]:
-    advice = "put that right: no service starts with it"
+    advice = "correct the file: no service starts with it"
     if not isinstance(error, YamlFileError):
         advice = "name the file with --config or SOWLINE_CONFIG"
         yield Finding("topics_file", "error", path, "a file of topics", error.message, advice)
         return
     for problem in error.problems:
-        yield Finding(
-            "topics_file", "error", problem.address, "a definition that can be", problem.reason, advice
-        )
+        yield Finding("topics_file", "error", problem.address, "a valid definition", problem.reason, advice)
 
 
 def see_directory(path: Path) -> DirectoryFacts:

@@ -1,4 +1,4 @@
-"""What `sowline doctor` has collected about a set-up: plain values, from which the checks derive findings."""
+"""The facts that `sowline doctor` collects about a set-up: plain values, from which the checks derive findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """A Kafka topic; `newest_ms` is the time of its newest record, None where it has none.
+    """A Kafka topic; `newest_ms` is the time of its newest record, None if it has no record.
 
-    `newest_time_type` says whose time that is. It is looked up only of a time that is ahead of now.
+    `newest_time_type` says whose time that is. It is looked up only for a time in the future.
     """
 
     partitions: Mapping[int, PartitionFacts]
@@ -48,9 +48,7 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class DeadFacts:
-    """The dead letters of a topic: how many there are, and the reasons and the newest time of the last `read` of
-    them.
-    """
+    """The dead letters of a topic: their number, and the reasons and the newest time of the last `read` letters."""
 
     waiting: int
     read: int
@@ -60,11 +58,11 @@ class DeadFacts:
 
 @dataclass(frozen=True)
 class KafkaFacts:
-    """What Kafka answers about the topics and groups in question.
+    """Kafka's answers about the topics and groups in question.
 
     `applied` is the last log offset of each log partition that a materializer has applied, according to the changes.
-    `reflected` has, by log partition of a view and by source partition, the last offset of the source's log that the
-    view's records reflect.
+    `reflected` is the last offset of the source's log that a view's records reflect, by log partition of the view and
+    by source partition.
     `replaced` are the logs that have another topic id than the newest changes name.
     `session_min_ms` is the shortest session timeout that the brokers allow, None if unknown. `unanswered` has a
     sentence for each question that Kafka did not answer.
@@ -84,7 +82,7 @@ class KafkaFacts:
 
 @dataclass(frozen=True)
 class DirectoryFacts:
-    """A materializer's state directory: its owner, our user, its free space, and the logs that it has state of."""
+    """A materializer's state directory: its owner, our user, its free space, and the logs whose state it holds."""
 
     path: str
     is_there: bool = True
@@ -99,10 +97,11 @@ class DirectoryFacts:
 class ServiceFacts:
     """A service at a URL: its answer to each health question, as (status, sentence).
 
-    `away` is why it did not answer at all. `ahead_ms` is how much its clock is ahead of ours. `topics` is a query
-    service's description of its topics, None for other services, and `refusal` why it gave none. `is_open` is whether
-    it listens beyond its machine and describes its topics without credentials. `core` is the core that it uses, empty
-    if it uses none.
+    - `away`: why it did not answer at all.
+    - `ahead_ms`: how much its clock is ahead of ours.
+    - `topics`: a query service's description of its topics, None for other services; `refusal` is why it gave none.
+    - `is_open`: whether it listens beyond its machine and describes its topics without credentials.
+    - `core`: the core that it uses, empty if it uses none.
     """
 
     url: str

@@ -77,6 +77,7 @@ class KafkaExamination:
         try:
             return admin, admin.list_topics(timeout=ANSWER_SECONDS_MAX)
         except KafkaException as error:
+            # The client reports the cause, such as a refused connection, to a callback that runs only in a poll.
             admin.poll(0)
             raise SowlineError("no kafka", self._why or error.args[0].str()) from error
 
@@ -198,14 +199,14 @@ class KafkaExamination:
             partition: answer for partition, answer in answers.items() if answer.offset != OFFSET_INVALID
         }
         self.unanswered += [
-            f"offsets of {partition.topic} [{partition.partition}]: none came"
+            f"offsets of {partition.topic} [{partition.partition}]: none reported"
             for partition in answers
             if partition not in known
         ]
         return {(partition.topic, partition.partition): answer for partition, answer in known.items()}
 
     def _answers(self, ask: Callable[[], Mapping[Any, Any]], what: Callable[[Any], str]) -> dict[Any, Any]:
-        """Return the answers that came; note what was refused. Ask again, for a time, where an error passes."""
+        """Return the answers, and note what was refused. Repeat a question for a time if its error may pass."""
         outcomes: dict[Any, Any] = {}
 
         def once() -> None:
@@ -223,6 +224,7 @@ class KafkaExamination:
         for asked, outcome in outcomes.items():
             if isinstance(outcome, TimeoutError):
                 self.unanswered.append(f"{what(asked)}: no answer within {2 * ANSWER_SECONDS_MAX:g} s")
+            # A group without members need not exist: that is no refusal.
             elif (
                 isinstance(outcome, KafkaException)
                 and outcome.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND
@@ -231,7 +233,7 @@ class KafkaExamination:
         return {asked: outcome for asked, outcome in outcomes.items() if not isinstance(outcome, Exception)}
 
     def tails(self, spans: Mapping[TopicPartitionId, Span]) -> Iterator[Message]:
-        """Yield the records of these partitions between two offsets, as far as they come in time."""
+        """Yield the records of these partitions between two offsets, as far as they arrive in time."""
         left = {partition for partition, (start, end) in spans.items() if start < end}
         if not left:
             return
@@ -241,7 +243,7 @@ class KafkaExamination:
             self.unanswered.append(f"records of {_named(left)}: {error.args[0].str()}")
             return
         if left:
-            self.unanswered.append(f"records of {_named(left)}: not all came within {READ_SECONDS_MAX:g} s")
+            self.unanswered.append(f"records of {_named(left)}: not all read within {READ_SECONDS_MAX:g} s")
 
     def _tails(
         self, spans: Mapping[TopicPartitionId, Span], left: set[TopicPartitionId]
@@ -318,9 +320,9 @@ def _spans(
 def _applied(
     asking: KafkaExamination, found: Mapping[str, TopicFacts], logs: Mapping[str, str]
 ) -> tuple[dict[TopicPartitionId, int], dict[TopicPartitionId, dict[int, int]], dict[TopicPartitionId, str]]:
-    """Return, by log partition, the offsets that are applied and, in a view, reflected, as the newest changes say.
+    """Return, by log partition, the applied offsets, the offsets that a view reflects, and the topic ids of the logs.
 
-    Then the topic ids of the logs, as the newest progress events name them.
+    All are those of the newest events.
     """
     named: dict[TopicPartitionId, tuple[Position, str]] = {}
     applied: dict[TopicPartitionId, Position] = {}
@@ -328,6 +330,7 @@ def _applied(
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
         if (event := _event(message)) is not None:
             partition = logs[message.topic() or ""], message.partition() or 0
+            # The last event of a partition need not be its newest: owners write old ones again.
             applied[partition] = max(event.position, applied.get(partition, event.position))
             if isinstance(event, Progress):
                 named[partition] = max(
@@ -347,14 +350,14 @@ def _applied(
 
 
 def _reflected(event: Change | Progress) -> Iterable[tuple[int, Position]]:
-    """Return up to where an event reflects partitions of a view's source."""
+    """Return the positions up to which an event reflects partitions of a view's source."""
     if isinstance(event, Progress):
         return event.reflected.items()
     return () if event.reflects is None else (event.reflects,)
 
 
 def _event(message: Message) -> Change | Progress | None:
-    """Return an event; None for a record that is none, or that has another format."""
+    """Return an event; None for a record that is no event, or that has another format."""
     try:
         return event_of(message)
     except (ValueError, KeyError, SowlineError):

@@ -43,7 +43,7 @@ def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Ite
             "Kafka",
             "an answer",
             sentence,
-            "give this client the right to describe it, to have it checked",
+            "give this client the right to describe it, so that it can be checked",
         )
     yield from _session_findings(kafka, settings)
     yield from _worker_findings(kafka, topics, settings.group + WORKERS)
@@ -110,8 +110,8 @@ def _owner_findings(
 
 
 def _view_findings(kafka: KafkaFacts, view: ComputedTopic, topics: Topics) -> Iterator[Finding]:
-    """Compare what a view reflects with what is applied of its source: the partition furthest behind counts."""
-    # A view with joins counts what it takes of several topics by itself.
+    """Compare the positions that a view reflects with those applied in its source: the largest lag counts."""
+    # A view with joins reads several topics, and numbers its positions itself: no offset of the source compares.
     if view.joins:
         return
     log, source = topics.named(view.name).log, topics.named(view.source)
@@ -195,7 +195,7 @@ def _replica_findings(
             name,
             "a leader for each partition",
             f"none for {few(lost)}",
-            "restart the brokers that have it: nothing can be written or read until then",
+            "restart the brokers that hold it: nothing can be written or read until then",
         )
         return
     in_sync, replicas = (
@@ -332,7 +332,7 @@ def _transaction_findings(name: str, found: TopicFacts, now_ms: int) -> Iterator
                 f"{name} [{number}]",
                 "transactions that end",
                 f"one that holds it since offset {part.end}, written at {iso_time(part.transaction_ms)}",
-                "commit or abort it, or wait for its transaction.timeout.ms: nothing behind it is applied"
+                "commit or abort it, or wait for its transaction.timeout.ms: nothing after it is applied"
                 " (kafka-transactions --find-hanging names its producer)",
             )
 

@@ -76,7 +76,7 @@ def found_urls() -> tuple[str, ...]:
 
 
 def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], connection: ConnectionOptions) -> Iterator[Looks]:
-    """Look at all services, each time it is called."""
+    """Look at all services at each step of the iteration."""
     while True:
         taken = time.monotonic()
         yield Looks(taken, tuple(pool.map(look_at, urls, repeat(connection))))
@@ -139,6 +139,7 @@ def _screen() -> Iterator[None]:
 
 
 def _draw(text: list[str]) -> None:
+    # One line less than the screen has: the break after its last line would scroll it.
     shown = text[: shutil.get_terminal_size().lines - 1]
     drawn = "".join(f"{line}{_TO_LINE_END}\r\n" for line in shown)
     sys.stdout.write(_HOME + drawn + _TO_END)
@@ -146,7 +147,8 @@ def _draw(text: list[str]) -> None:
 
 
 def _key(seconds: float) -> str:
-    """Return the key that is pressed within so many seconds, or nothing; `q` at the end of the input."""
+    """Return the key that is pressed within this many seconds, or nothing; `q` at the end of the input."""
     if not select.select([sys.stdin], [], [], seconds)[0]:
         return ""
+    # A key may send several bytes, and one of them alone need not be UTF-8.
     return os.read(sys.stdin.fileno(), 1).decode("latin-1") or "q"

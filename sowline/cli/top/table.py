@@ -64,8 +64,8 @@ class Looks:
 class TopicRow:
     """A topic; rates are per second. Rates and lags that are not known are None.
 
-    `lag` are the log records that queries do not see yet, and `lag_seconds` the time since they saw the log's end. Of
-    several query services the one furthest behind counts.
+    `lag` are the log records that queries do not see yet, and `lag_seconds` the time since they saw the log's end.
+    The query service that is furthest behind counts.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class PartitionRow:
     """A partition of a log: the position of the furthest query service, the materializer that owns it, and the lag.
 
     The lag is that of the query service furthest behind, or of the owner if no query service was looked at.
-    `transaction` is the open transaction that holds the partition, as the API has it; None without one.
+    `transaction` is the open transaction that holds the partition, in the form of the API; None without one.
     """
 
     log: str

@@ -174,7 +174,7 @@ class ProtobufCodec:
         return data
 
     def _canonical(self, writer: ProtobufWriter, body: bytes) -> bytes:
-        # What is read from the bytes is canonical, such as a double that was rounded to a float.
+        # Read back from its bytes, because only that JSON is canonical: a double may have been rounded to a float.
         message = self._parsed_bytes(self._serialized(self._built(writer, _loaded(body))))
         missing = self._missing(message)
         if missing:

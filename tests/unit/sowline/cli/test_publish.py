@@ -237,4 +237,4 @@ def test_a_keyboard_is_asked_for_records(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     main(["publish", "orders"], standalone_mode=False)
     assert [one[2] for one in asked] == ['{"id":1}']
-    assert "reading records, one as JSON a line; Ctrl-D ends" in capsys.readouterr().err
+    assert "reading records as JSON, one per line; Ctrl-D ends" in capsys.readouterr().err

@@ -57,7 +57,7 @@ async def test_a_service_that_does_not_answer_is_there(ask: str, silent: str) ->
     """The error says for how long it was waited, and that the request may be carried out."""
     error = await refusal(silent, ask)
     assert error.reason == "request timeout"
-    assert "to go on with its answer within 1 s, got nothing; it may still do what was asked" in error.message
+    assert "to continue its answer within 1 s, got nothing; it may still carry out" in error.message
 
 
 @pytest.mark.parametrize("ask", ["topics", "publish", "command"])

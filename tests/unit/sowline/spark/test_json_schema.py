@@ -53,7 +53,7 @@ def test_types(schema: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (object_of(a=object_of(b={"type": ["integer", "string"]})), "one type beside null at /a/b"),
+        (object_of(a=object_of(b={"type": ["integer", "string"]})), "one type other than null at /a/b"),
         (object_of(a={"oneOf": [{"type": "integer"}, {"type": "string"}]}), "to choose from at /a"),
         (object_of(a={"enum": [1, "x"]}), "at /a"),
         (object_of(a={"type": "object"}), "an object with properties, .* at /a"),
