@@ -267,7 +267,7 @@ def _projection(clause: str) -> str:
     if not text:
         raise _invalid("expected projection=[…] to hold at least one field, got none")
     # Large options are parsed in a worker thread. Their user finds the projection, or its error, in the cache,
-    # and does not block the event loop (test_long_texts_are_parsed_beside_the_loop).
+    # and does not block the event loop (test_long_texts_are_parsed_in_the_worker_thread).
     prepare_projection(text)
     return text
 

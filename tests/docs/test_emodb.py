@@ -43,7 +43,9 @@ def test_condition(text: str, of: str, holds: str) -> None:
     assert compile_condition(f"not({text})").matches(value(of)) is (holds == "false")
 
 
-@pytest.mark.parametrize(("text", "about", "holds"), rows_of(PAGE, "condition", "document's intrinsics", "holds"))
+@pytest.mark.parametrize(
+    ("text", "about", "holds"), rows_of(PAGE, "condition", "document's intrinsics", "holds")
+)
 def test_condition_about_a_document(text: str, about: str, holds: str) -> None:
     """A condition shown with a document's intrinsics holds of them, or doesn't."""
     known = Intrinsics(**json.loads(about))

@@ -5,9 +5,9 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from lark import Lark
 
 from bench.hostile import commands
-from sowline.language.filter import parse as filter_parser
 from sowline.serving.worker_thread import FILTER_CHAR_BYTES, THREAD_BYTES_MIN
 from tests.unit.query_service.sessions import Json, Server
 
@@ -20,20 +20,20 @@ LARGE = [(name, command) for name, command in commands() if name.endswith(", 614
 async def answers(command: Json) -> tuple[list[Json], list[int]]:
     """Return the answers to a command, and the lengths of the texts that the event loop has parsed for it."""
     client, here, parsed = Server().loaded().connect(), threading.get_ident(), []
-    read = filter_parser._read
+    parse = Lark.parse_interactive
 
-    def watched(text: str, *rest: Any) -> Any:
+    def watched(parser: Lark, text: str) -> Any:
         if threading.get_ident() == here:
             parsed.append(len(text))
-        return read(text, *rest)
+        return parse(parser, text)
 
-    with patch.object(filter_parser, "_read", watched):
+    with patch.object(Lark, "parse_interactive", watched):
         client.ask(**{"topic": "orders", **command})
         return await client.read(), parsed
 
 
 @pytest.mark.parametrize(("name", "command"), LARGE, ids=[name for name, _ in LARGE])
-async def test_long_texts_are_parsed_beside_the_loop(name: str, command: Json) -> None:
+async def test_long_texts_are_parsed_in_the_worker_thread(name: str, command: Json) -> None:
     """Each of these took the event loop up to half a second, in which no other client was answered."""
     _, parsed = await answers(command)
     assert [size for size in parsed if size > CHARS_MAX] == []
