@@ -28,8 +28,8 @@ def test_what_is_sent_goes_at_once() -> None:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-async def test_a_crowd_is_let_in_one_by_one() -> None:
-    """All may wait in the kernel; each turn of the loop takes one."""
+async def test_a_crowd_is_let_in_a_few_at_a_time() -> None:
+    """All may wait in the kernel; each turn of the loop takes some of them."""
     config = uvicorn.Config(Starlette(), backlog=ACCEPTED_A_TURN, log_level="critical")
     server = HttpServer(config)
     with ExitStack() as stack:
