@@ -30,8 +30,8 @@ SILENT_SECONDS_MAX = 60.0
 """The default limit, in seconds, for a client's machine to acknowledge nothing of what it is sent."""
 
 ACCEPTED_A_TURN = 8
-"""Connections accepted per turn of the event loop. A thousand at once would block the loop for too long. One at a time
-lets a probe behind two hundred clients wait for as many steps of their queries: 0.55 s, not 0.26 s (bench greedy).
+"""Connections accepted per turn of the event loop. A thousand at once would block the loop for too long. With one per
+turn, a probe after two hundred clients waited for as many steps of their queries: 0.55 s, not 0.26 s (bench greedy).
 """
 
 SPARES = 2
