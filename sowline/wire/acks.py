@@ -19,7 +19,7 @@ _AT_ONCE = {RECEIVED: "at once", PROCESSED: "when it is done", COMPLETED: "with 
 _QUERY = {
     RECEIVED: "at once",
     PROCESSED: "when the snapshot is fixed",
-    COMPLETED: "after the answer",
+    COMPLETED: "after the result",
 }
 _SUBSCRIPTION = {
     RECEIVED: "at once",
@@ -51,7 +51,7 @@ SENT: dict[str, dict[str, str]] = {
     "unsubscribe": _AT_ONCE,
     "pause": _AT_ONCE,
     "resume": _AT_ONCE,
-    "heartbeat": {**_AT_ONCE, PROCESSED: "after the answer"},
+    "heartbeat": {**_AT_ONCE, PROCESSED: "after the response"},
     "logon": {**_AT_ONCE, PROCESSED: "always"},
     "publish": _WRITE,
     "delta_publish": _WRITE,
