@@ -83,6 +83,7 @@ lint: set-up ## style, types, import directions
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/basedpyright --level error
 	@$(BIN)/lint-imports
 
 docs: set-up ## the documentation as a site, in build/docs/
