@@ -44,7 +44,7 @@ _MODULES = {
 }
 
 
-# To a type checker, a module with this function has every name, also one with a typing error.
+# To a type checker, a module with this function has every name, also a misspelled one.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -1,7 +1,7 @@
 """What type checkers and editors show of the public names: the types of results, without `Any`.
 
-`make lint` runs mypy and pyright over `tests/typing/`, whose lines `assert_type` state the types. Here is that each
-method has such a line.
+`make lint` runs mypy and pyright over `tests/typing/`, where each `assert_type` states the type of a result. The tests
+here find the methods without one.
 """
 
 import ast
