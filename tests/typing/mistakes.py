@@ -6,12 +6,12 @@ from datetime import datetime
 import sowline
 from sowline import AsyncClient, Client
 
-Name = sowline.Cleint  # type: ignore[attr-defined]
+Name = sowline.Consumer  # type: ignore[attr-defined]
 
 
 def calls(client: Client, end: datetime) -> None:
     """Arguments that don't exist, or have other types."""
-    client.sow("orders", fliter="/qty > 100")  # type: ignore[call-arg]
+    client.sow("orders", where="/qty > 100")  # type: ignore[call-arg]
     client.sow("orders", top_n="10")  # type: ignore[arg-type]
     client.publish("orders", 1)  # type: ignore[arg-type]
     client.publish("orders", {"id": 1}, fields=["/qty"])  # type: ignore[call-arg]
