@@ -1,7 +1,7 @@
 """What type checkers and editors show of the public names: the types of results, without `Any`.
 
-`make lint` runs mypy and pyright over `tests/typing/`, where each `assert_type` states the type of a result. The tests
-here find the methods without one.
+`make lint` runs mypy and pyright over `tests/typing/`, where each `assert_type` states the type of a result. These
+tests find the methods without one.
 """
 
 import ast
