@@ -83,6 +83,7 @@ lint: set-up ## style, types, import directions
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/basedpyright --level error
 	@$(BIN)/lint-imports
 
 docs: set-up ## the documentation as a site, in build/docs/
@@ -134,7 +135,7 @@ $(INSTALLED): pyproject.toml uv.lock Makefile | prerequisites
 	@$(BIN)/python -m sowline.runtime.jars
 	@pwd >$@
 
-$(VENV)/core-yes: $(INSTALLED) $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/kafka/Cargo.toml native/kafka/src/*.rs)
+$(VENV)/core-yes: $(INSTALLED) $(wildcard native/Cargo.* native/pyproject.toml native/*.pyi native/src/*.rs native/kafka/Cargo.toml native/kafka/src/*.rs)
 	@echo "sowline: building the native core"
 	@$(BIN)/python -m pip install --quiet ./native
 	@rm -f $(VENV)/core-no

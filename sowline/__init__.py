@@ -4,7 +4,7 @@ The names below are imported at first use, because services need no client.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sowline.version import __version__
 
@@ -44,7 +44,10 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'sowline' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+# To a type checker, a module with this function has every name, also a misspelled one.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'sowline' has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)

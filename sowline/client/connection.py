@@ -47,6 +47,7 @@ class Subscriptions(Protocol):
 
         If `is_void`, the client has other rights than before, and what subscribers hold is no longer valid.
         """
+        ...
 
     def lost(self) -> None:
         """Note that the connection is lost; another one will be made."""

@@ -32,6 +32,7 @@ class Subscriber(Protocol):
 
     async def open(self, ask: Ask) -> Stream:
         """Start a subscription and return its stream once the server has taken it."""
+        ...
 
     async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
         """Change the request of a subscription; parameters that are not given stay as they are."""
@@ -48,6 +49,7 @@ class Run(Protocol):
 
     def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
         """Return what the function returns, or raise what it raises."""
+        ...
 
 
 class _Following(RecordView):

@@ -47,6 +47,9 @@ from sowline.runtime.tracing import TraceSpan, begin_publish
 
 DELIVERY_MS_MAX = 120_000
 
+ProducerOption = str | int | float | bool
+"""The value of a setting of librdkafka."""
+
 log = logging.getLogger("sowline")
 
 
@@ -68,7 +71,7 @@ class Publisher:
         *,
         publisher: str | None = None,
         start: int = 1,
-        **options: Any,
+        **options: ProducerOption,
     ) -> None:
         self._topics: dict[str, TopicDefinition] = {topic.name: topic for topic in topics.topics}
         self.id = publisher or f"python-{uuid.uuid4().hex[:16]}"
@@ -79,7 +82,8 @@ class Publisher:
         bytes_max = max((topic.kafka.log_bytes_max for topic in topics.topics), default=1_000_000)
         # Under the gapless guarantee, one command that timed out would be fatal to the producer.
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
-        self._producer = exact_producer(kafka, bytes_max, **limits, **options)
+        settings: dict[str, Any] = limits | options
+        self._producer = exact_producer(kafka, bytes_max, **settings)
 
     def publish(
         self,

@@ -3,9 +3,9 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import orjson
 from sortedcontainers import SortedList
@@ -53,6 +53,18 @@ class Waiting(NamedTuple):
     condition: Callable[[], bool]
     answer: Callable[[BaseException | None], object]
     """Called once: with None when the condition holds, or with the error that ends the wait."""
+
+
+class _SortKeys(Protocol):
+    """What a view needs of a `SortedList`, which has no types."""
+
+    def update(self, keys: Iterable[SortKey], /) -> None:
+        """Add several."""
+
+    def remove(self, key: SortKey, /) -> None:
+        """Remove one that is there."""
+
+    def __iter__(self) -> Iterator[SortKey]: ...
 
 
 class RecordView(Mapping[str, Record]):
@@ -255,7 +267,7 @@ class RecordView(Mapping[str, Record]):
         self._order = order
         bodies = self._records.bodies if order.terms else {}
         self._sort_keys: dict[str, SortKey] = {key: self._sort_key(key, body) for key, body in bodies.items()}
-        self._sorted: SortedList = SortedList(self._sort_keys.values())
+        self._sorted: _SortKeys = SortedList(self._sort_keys.values())
 
     def _sort_key(self, key: str, body: bytes) -> SortKey:
         # Services sort integers beyond 64 bits as doubles, with those that are equal then by SOW key
@@ -265,7 +277,7 @@ class RecordView(Mapping[str, Record]):
     def _arrange(self, effects: list[Effect]) -> None:
         if not self._order.terms:
             return
-        placed = []
+        placed: list[SortKey] = []
         for key, _, now, _ in effects:
             if key in self._sort_keys:
                 self._sorted.remove(self._sort_keys.pop(key))

@@ -173,10 +173,11 @@ class Stream:
                 return {"command": what, "command_id": f"{self.id}.{what}", "sub_id": self.id}
             case Send(what=what) if what == PROVE:
                 return {"command": "heartbeat", "command_id": f"{self.id}.{PROOF}", "sub_id": self.id}
-        assert action.what == LEAVE, f"expected a command about a subscription, got {action.what}"
-        name = "query_id" if self.ask.is_query else "sub_id"
-        left = f"{self.id}.{LEAVE}"
-        return {"command": "unsubscribe", "command_id": left, name: self.id, "ack_type": "processed"}
+            case Send(what=what):
+                assert what == LEAVE, f"expected a command about a subscription, got {what}"
+                name = "query_id" if self.ask.is_query else "sub_id"
+                left = f"{self.id}.{LEAVE}"
+                return {"command": "unsubscribe", "command_id": left, name: self.id, "ack_type": "processed"}
 
     # what the caller uses
 

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from sowline.model.json_parts import is_array, is_object
 from sowline.spark.json_schema import unsupported
 
 _PRIMITIVES: Mapping[str, type[DataType]] = {
@@ -50,11 +51,11 @@ class _AvroReader:
         self._named: dict[str, DataType | None] = {}
 
     def type_of(self, schema: Any, path: str, namespace: str) -> DataType:
-        if isinstance(schema, list):
+        if is_array(schema):
             return self._union(schema, path, namespace)
         if isinstance(schema, str):
             return self._reference(schema, path, namespace)
-        if not isinstance(schema, dict) or "type" not in schema:
+        if not is_object(schema) or "type" not in schema:
             raise unsupported(path, "an Avro type", schema)
         kind = schema["type"]
         if kind in _NAMED:

@@ -85,7 +85,8 @@ def _canonical(value: Column, type: DataType, target: DataType | None) -> Column
         case MapType():
             of = target.valueType if isinstance(target, MapType) else _of_text(target)
             return F.transform_values(value, lambda _, one: _canonical(one, type.valueType, of))
-    return value
+        case _:
+            return value
 
 
 def _timestamp_text(value: Column) -> Column:

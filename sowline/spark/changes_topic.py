@@ -113,10 +113,11 @@ class ChangesTopic:
         entries = kafka_rows(self._spark, kafka_options(self._kafka, name, self._options, starts))
         is_reader = F.startswith(F.col("key").cast("string"), F.lit(_READER))
         newest = entries.where(is_reader).orderBy(F.desc("timestamp"), F.desc("offset"))
-        for key, value in newest.select("key", "value").collect():
+        for row in newest.select("key", "value").collect():
+            key, value = bytes(row["key"]), row["value"]
             schemas = Resolutions()
-            schemas.add(bytes(key), None if value is None else bytes(value))
-            reader = schemas.reader(bytes(key).decode(errors="replace").removeprefix(_READER))
+            schemas.add(key, None if value is None else bytes(value))
+            reader = schemas.reader(key.decode(errors="replace").removeprefix(_READER))
             if reader is not None:
                 return reader
         return None
@@ -221,6 +222,7 @@ class ChangesTopic:
         """Return the state with the offset from which all changes after it are present, or the start of the topic."""
         # The whole topic is read only if the changes near the time do not suffice: a clock may have been wrong.
         near = self._offsets_since(since)
+        missing: list[int] = []
         for offsets in [near, self.starts] if near != self.starts else [near]:
             missing, first_written = self._missing(positions, offsets)
             if not missing:

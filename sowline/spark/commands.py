@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -90,14 +89,16 @@ def _problem(of_keys: Refusal | None, of_body: Refusal | None, command: Name) ->
     """Return why a row is refused, as `_reason` and `_problem`; no columns if no row can be."""
     found = [] if of_keys is None else [(F.expr(of_keys.condition), of_keys.sentence)]
     # A deletion needs no body: an invalid one must not keep the record.
-    if of_body is not None and isinstance(command, Column):
-        deletes = F.coalesce(command == SOW_DELETE, F.lit(False))
-        found.append((F.expr(of_body.condition) & ~deletes, of_body.sentence))
-    elif of_body is not None and command != SOW_DELETE:
-        found.append((F.expr(of_body.condition), of_body.sentence))
+    if of_body is not None:
+        condition = F.expr(of_body.condition)
+        if isinstance(command, Column):
+            deletes = F.coalesce(command == SOW_DELETE, F.lit(False))
+            found.append((condition & ~deletes, of_body.sentence))
+        elif command != SOW_DELETE:
+            found.append((condition, of_body.sentence))
     if not found:
         return []
-    refused = reduce(or_, (condition for condition, _ in found))
+    refused = reduce(Column.__or__, (condition for condition, _ in found))
     sentences = (F.when(condition, F.expr(sentence)) for condition, sentence in found)
     return [F.when(refused, BAD_ROW).alias(REASON), F.coalesce(*sentences).alias(PROBLEM)]
 

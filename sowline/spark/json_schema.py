@@ -1,6 +1,7 @@
 """JSON Schemas as the Spark types of JSON bodies."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pyspark.sql.types import (
@@ -22,13 +23,19 @@ from pyspark.sql.types import (
 
 from sowline.codecs.schema import AVRO, Schema
 from sowline.errors import SowlineError
+from sowline.model.json_parts import is_object
 
 DIGITS_MAX: Final = 38
 """The digits that a DECIMAL can have."""
 
 _SIMPLE = {"integer": LongType(), "number": DoubleType(), "boolean": BooleanType()}
 _FORMATS = {"date": DateType(), "date-time": TimestampType()}
-_OF_VALUES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_OF_VALUES: Final[Mapping[type[object], str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+}
 _CHOICES = ("oneOf", "anyOf")
 _DEPTH_MAX = 100
 _NON_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -65,7 +72,7 @@ class _JsonReader:
             raise unsupported(
                 path, f"a schema of at most {_DEPTH_MAX} levels", f"more than {_DEPTH_MAX} levels"
             )
-        if not isinstance(schema, dict):
+        if not is_object(schema):
             raise unsupported(path, "a schema with a type", schema)
         if "$ref" in schema:
             return self._reference(schema["$ref"], path, depth + 1)
@@ -102,7 +109,7 @@ class _JsonReader:
             raise unsupported(path, "a $ref into the schema itself", reference)
         for step in reference[1:].split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or name not in found:
+            if not is_object(found) or name not in found:
                 raise unsupported(path, "a $ref that leads somewhere", reference)
             found = found[name]
         return found
@@ -123,7 +130,7 @@ class _JsonReader:
                 ]
             )
         values = schema.get("additionalProperties")
-        if not isinstance(values, dict) or not values:
+        if not is_object(values) or not values:
             raise unsupported(path, "an object with properties, or with a schema for all of them", schema)
         return MapType(StringType(), self._part(values, f"{path}{{}}", depth))
 
@@ -169,11 +176,11 @@ class _CanonicalReader(_JsonReader):
 
 
 def _is_null(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "null"
+    return is_object(schema) and schema.get("type") == "null"
 
 
 def _is_non_finite(schema: Any) -> bool:
-    values = schema.get("enum", ()) if isinstance(schema, dict) else ()
+    values = schema.get("enum", ()) if is_object(schema) else ()
     return bool(values) and all(value in _NON_FINITE for value in values)
 
 
@@ -182,8 +189,7 @@ def _kind(schema: dict[str, Any], path: str) -> str:
     given = schema.get("type", [])
     kinds = {given} if isinstance(given, str) else set(given)
     if not kinds:
-        values = [schema["const"]] if "const" in schema else schema.get("enum", [])
-        kinds = {_OF_VALUES.get(type(value), "") for value in values if value is not None}
+        kinds = {_OF_VALUES.get(type(value), "") for value in _values(schema) if value is not None}
         kinds = {"object"} if not kinds and "properties" in schema else kinds
     kinds -= {"null"}
     if kinds == {"integer", "number"}:
@@ -192,6 +198,10 @@ def _kind(schema: dict[str, Any], path: str) -> str:
     if len(kinds) != 1 or not known:
         raise unsupported(path, "one type other than null", schema)
     return known.pop()
+
+
+def _values(schema: dict[str, Any]) -> list[object]:
+    return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
 def unsupported(path: str, expected: str, found: Any) -> SowlineError:

@@ -6,6 +6,7 @@ A field that may be null but has no default must be present. The schemas that Sp
 from typing import Any, Final
 
 from sowline.model.body import read_object, write_body
+from sowline.model.json_parts import is_array, is_object
 from sowline.model.json_pointer import part_at
 
 _NULL: Final = {"type": "null"}
@@ -31,10 +32,10 @@ class MissingNulls:
 
     def _fill(self, value: Any, schema: Any) -> None:
         schema = self._itself(schema)
-        if isinstance(value, list):
+        if is_array(value):
             for item in value:
                 self._fill(item, schema.get("items"))
-        elif isinstance(value, dict):
+        elif is_object(value):
             parts, others = schema.get("properties", {}), schema.get("additionalProperties")
             for name in schema.get("required", ()):
                 if name not in value and _is_nullable(parts[name]) and "default" not in parts[name]:
@@ -44,7 +45,7 @@ class MissingNulls:
 
     def _itself(self, schema: Any) -> dict[str, Any]:
         """Return the schema that a reference, or a choice other than null, stands for; an empty one without any."""
-        while isinstance(schema, dict):
+        while is_object(schema):
             choices = [one for one in schema.get("anyOf", ()) if one != _NULL]
             if "$ref" in schema:
                 schema = part_at(self._whole, schema["$ref"].removeprefix("#"))
@@ -60,6 +61,6 @@ def _is_nullable(schema: dict[str, Any]) -> bool:
 
 
 def _has_null(schema: Any) -> bool:
-    if isinstance(schema, list):
+    if is_array(schema):
         return any(map(_has_null, schema))
-    return isinstance(schema, dict) and (_is_nullable(schema) or any(map(_has_null, schema.values())))
+    return is_object(schema) and (_is_nullable(schema) or any(map(_has_null, schema.values())))

@@ -65,7 +65,8 @@ def misfit(fields: Iterable[StructField], *, finite: bool = True) -> Refusal | N
     other characters for strings that are not UTF-8.
     """
     expected = "finite numbers and UTF-8" if finite else "UTF-8"
-    unfit, sentences = [], []
+    unfit: list[str] = []
+    sentences: list[str] = []
     for field in fields:
         value = sql.name(field.name)
         if (condition := _unfit(value, field.dataType, finite=finite)) is None:
@@ -133,4 +134,5 @@ def _readable(value: str, type: DataType, depth: int = 0) -> str:
             names = [(sql.name(field.name), field.dataType) for field in type.fields]
             parts = [f"{_readable(f'{value}.{name}', type, depth)} AS {name}" for name, type in names]
             return f"IF({value} IS NULL, NULL, struct({', '.join(parts)}))"
-    return value
+        case _:
+            return value

@@ -84,7 +84,8 @@ def _inferred(spark: SparkSession, changes: ChangesTopic, starts: dict[int, int]
     events = changes.events(starts, changes.ends)
     bodies = events.where(is_change() & F.col("body").isNotNull()).select("body").limit(SAMPLE)
     jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
     texts = getattr(bodies._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
-    schema = spark._jsparkSession.read().json(texts).schema()
+    schema = session.read().json(texts).schema()
     found = StructType.fromJson(json.loads(schema.json()))
     return found if found.fields else None

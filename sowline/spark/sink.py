@@ -8,6 +8,7 @@ their owners.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -64,7 +65,7 @@ class Log:
     publisher: str | None = None
     dead: str | None = None
     rows_per_second: float | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def to_sow(
@@ -169,7 +170,8 @@ def _started(rows: DataFrame, log: Log, checkpoint: str, *, once: bool) -> Strea
 
     # Spark refuses to sort a stream, but not the batches that it is made of.
     def write_batch(batch: DataFrame, number: int) -> None:
-        is_one_task = batch._jdf.queryExecution().toRdd().getNumPartitions() == 1
+        java: Any = batch._jdf
+        is_one_task = java.queryExecution().toRdd().getNumPartitions() == 1
         _save(kafka_records(batch, log, ordinals.of_batch(number), is_one_task=is_one_task), log)
 
     writer = rows.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint)

@@ -193,7 +193,7 @@ def _read_messages(text: bytes) -> list[Received]:
         raise SowlineError(
             "bad message", f"expected a message that docs/api.md describes, got {text[:200]!r}: {error}"
         ) from None
-    return received if isinstance(received, list) else [received]
+    return [received] if isinstance(received, Received) else received
 
 
 def _with_bodies(messages: list[Received], bodies: bytes) -> list[Received]:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,6 +175,17 @@ def size_of(directory: Path) -> int:
     return sum(
         path.stat().st_size for path in directory.rglob("*") if path.is_file() and path.suffix != ".pyc"
     )
+
+
+def test_each_package_has_types(packages: Path) -> None:
+    """Without `py.typed`, type checkers of users take all that a package has as unknown."""
+    wheels = [zipfile.Path(wheel) for wheel in (packages / "python").glob("*.whl")]
+    found = [path for wheel in wheels for path in wheel.iterdir() if path.is_dir()]
+    modules = [path for path in found if not path.name.endswith((".dist-info", ".libs"))]
+    assert len(modules) >= 7
+    assert [path.name for path in modules if not (path / "py.typed").exists()] == []
+    native = [path for path in modules if path.name == "sowline_native"]
+    assert all((path / "__init__.pyi").exists() for path in native)
 
 
 def test_names_and_size(base: Environment) -> None:

@@ -3,7 +3,9 @@
 `tests/distribution/` installs it, into environments that have nothing else.
 """
 
+import importlib.metadata
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -45,6 +47,22 @@ def test_only_names_of_ours_are_installed() -> None:
     assert len(packages) > 5
     assert all(Path(package).name.startswith("sowline") for package in packages)
     assert all((ROOT / package / "py.typed").exists() for package in packages)
+
+
+def test_the_native_core_has_types(tmp_path: Path) -> None:
+    """Its module is Rust alone: the wheel has a stub, with the names and parameters of the module."""
+    pytest.importorskip("sowline_native")
+    files = {str(path) for path in importlib.metadata.files("sowline-native") or ()}
+    assert {"sowline_native/py.typed", "sowline_native/__init__.pyi"} <= files
+    (left := tmp_path / "left").write_text(
+        "sowline_native.sowline_native\n"
+    )  # the library within the package
+    command = [sys.executable, "-m", "mypy.stubtest", "--ignore-disjoint-bases", "--allowlist", str(left)]
+    stubs = os.environ | {"MYPYPATH": str(ROOT / "native")}
+    done = subprocess.run(
+        [*command, "sowline_native"], cwd=tmp_path, env=stubs, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"native/sowline_native.pyi: expected the module's names: {done.stdout}"
 
 
 def test_a_reader_installs_little() -> None:
