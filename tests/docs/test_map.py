@@ -151,11 +151,6 @@ NOT_YET: dict[str, str] = {
     # sowline/language/expressions
     "sowline/language/expressions/projection.py": TOO_LITTLE,
     # sowline/language/filter
-    "sowline/language/filter/parse.py": NO_FILE,
-    "sowline/language/filter/predicates.py": NO_FILE,
-    "sowline/language/filter/printer.py": NO_FILE,
-    "sowline/language/filter/shortcuts.py": NO_FILE,
-    "sowline/language/filter/tree.py": NO_FILE,
     # sowline/language/groups
     "sowline/language/groups/latest.py": NO_FILE,
     "sowline/language/groups/layout.py": NO_FILE,

@@ -3,6 +3,8 @@
 import pytest
 
 from sowline.language.filter.compiled import compile_filter
+from sowline.language.filter.parse import parse, parse_enriched
+from sowline.language.filter.printer import text_of
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,26 @@ def test_text_reads_back(text: str) -> None:
     assert once == again
     assert once.tree == again.tree
     assert hash(once) == hash(again)
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("((/a))", "/a"),
+        ("(/a = 1 AND /b) OR /c", "/a = 1 AND /b OR /c"),
+        ("/a * (/b * /c) - (1 - 2)", "/a * (/b * /c) - (1 - 2)"),
+        ("NOT (NOT /a BETWEEN 1 AND 2)", "NOT /a NOT BETWEEN 1 AND 2"),
+        ("/a IS NAN", "/a IS NAN"),
+        ("TRUE OR FALSE OR NULL", "TRUE OR FALSE OR NULL"),
+        ('CONDITION(\'{..,"a":"it\\\'s"}\')', 'CONDITION(\'{..,"a":"it\\\'s"}\')'),
+        ('/a LIKE r"it\'s"', '/a LIKE r"it\'s"'),
+    ],
+)
+def test_parentheses_are_those_that_matter(text: str, printed: str) -> None:
+    """A text has no others."""
+    assert text_of(parse(text)) == printed
+
+
+def test_a_state_is_part_of_the_text() -> None:
+    """An enrichment prints like a filter."""
+    assert text_of(parse_enriched("/a of current AS /b").expression) == "/a OF CURRENT"

@@ -1,8 +1,11 @@
 """The tree of a filter: canonical forms, the nodes below one, and trees with changed operands."""
 
+import pytest
+
 from sowline.language.filter.compiled import compile_filter
 from sowline.language.filter.fold import folded
 from sowline.language.filter.parse import parse
+from sowline.language.filter.printer import text_of
 from sowline.language.filter.tree import (
     Affixed,
     And,
@@ -13,9 +16,15 @@ from sowline.language.filter.tree import (
     IsNaN,
     IsNull,
     Literal,
+    Node,
     Not,
     Or,
     children,
+    conjunction,
+    disjunction,
+    parts_of,
+    paths_of,
+    rebuilt,
     walk,
 )
 from sowline.model.path import Path
@@ -68,3 +77,55 @@ def test_zeros_of_both_signs_are_two_literals() -> None:
     """They are equal numbers, and different texts: what is kept of one must not answer for the other."""
     minus, plus = (compile_filter(f"/a BEGINS WITH ({zero})").tree for zero in ("-0.0", "0.0"))
     assert folded(minus) != folded(plus)
+
+
+def to_c(node: Node) -> Node:
+    """Return the field `/c`, whatever the node."""
+    return Field(Path(("c",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("1", "1"),
+        ("/a", "/a"),
+        ("-/a", "-/c"),
+        ("/a + 1 - 2", "/c + /c - /c"),
+        ("/a < 1", "/c < /c"),
+        ("/a BETWEEN 1 AND 2", "/c BETWEEN /c AND /c"),
+        ("/a IN (1, 2)", "/c IN (/c, /c)"),
+        ("/a ENDS WITH (1)", "/c ENDS WITH (/c)"),
+        ("/a LIKE 'x'", "/c LIKE 'x'"),
+        ("NOT /a", "NOT /c"),
+        ("/a AND /b", "/c AND /c"),
+        ("/a OR /b", "/c OR /c"),
+        ("ABS(1)", "ABS(/c)"),
+    ],
+)
+def test_a_node_is_rebuilt_from_changed_operands(text: str, changed: str) -> None:
+    """A node without operands stays as it is."""
+    assert text_of(rebuilt(parse(text), to_c)) == changed
+
+
+def test_a_rebuilt_chain_is_flat() -> None:
+    """An operand may become a chain of the same kind."""
+    one, two = Field(Path(("a",))), Field(Path(("b",)))
+    assert rebuilt(And((one, two)), lambda node: And((node, two))) == And((one, two, two, two))
+    assert rebuilt(Or((one, two)), lambda node: Or((one, node))) == Or((one, one, one, two))
+
+
+def test_a_chain_of_one_is_its_term() -> None:
+    """AND and OR have two terms or more."""
+    assert conjunction([Literal(1)]) == disjunction([Literal(1)]) == Literal(1)
+
+
+def test_constants_in_lists_are_not_counted() -> None:
+    """A list may have very many."""
+    tree = parse("/a IN (1, 2, /b) OR /c + 1 > 2")
+    assert parts_of(tree) == 9
+    assert {str(path) for path in paths_of(tree)} == {"/a", "/b", "/c"}
+
+
+def test_equal_literals_have_equal_hashes() -> None:
+    """Those of other kinds are no duplicates."""
+    assert len({Literal(1), Literal(1), Literal(1.0), Literal(True), Literal("1")}) == 4
