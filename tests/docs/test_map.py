@@ -133,21 +133,6 @@ NOT_YET: dict[str, str] = {
     "sowline/config/views.py": TOO_LITTLE,
     "sowline/config/yaml_file.py": NO_FILE,
     # sowline/language/emodb
-    "sowline/language/emodb/builder.py": NO_FILE,
-    "sowline/language/emodb/compiled.py": NO_FILE,
-    "sowline/language/emodb/conditions.py": NO_FILE,
-    "sowline/language/emodb/deltas.py": NO_FILE,
-    "sowline/language/emodb/errors.py": NO_FILE,
-    "sowline/language/emodb/evaluate.py": NO_FILE,
-    "sowline/language/emodb/json_text.py": NO_FILE,
-    "sowline/language/emodb/lexer.py": NO_FILE,
-    "sowline/language/emodb/like.py": NO_FILE,
-    "sowline/language/emodb/parse.py": NO_FILE,
-    "sowline/language/emodb/parse_errors.py": NO_FILE,
-    "sowline/language/emodb/printer.py": NO_FILE,
-    "sowline/language/emodb/sanitize.py": NO_FILE,
-    "sowline/language/emodb/text_order.py": NO_FILE,
-    "sowline/language/emodb/writes.py": NO_FILE,
     # sowline/language/expressions
     "sowline/language/expressions/projection.py": TOO_LITTLE,
     # sowline/language/filter
