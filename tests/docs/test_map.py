@@ -132,16 +132,6 @@ NOT_YET: dict[str, str] = {
     "sowline/config/typed_message.py": NO_FILE,
     "sowline/config/views.py": TOO_LITTLE,
     "sowline/config/yaml_file.py": NO_FILE,
-    # sowline/language/emodb
-    # sowline/language/expressions
-    "sowline/language/expressions/projection.py": TOO_LITTLE,
-    # sowline/language/filter
-    # sowline/language/groups
-    "sowline/language/groups/latest.py": NO_FILE,
-    "sowline/language/groups/layout.py": NO_FILE,
-    "sowline/language/groups/merged.py": NO_FILE,
-    "sowline/language/groups/ranks.py": TOO_LITTLE,
-    "sowline/language/groups/sums.py": NO_FILE,
     # sowline/model
     "sowline/model/body.py": TOO_LITTLE,
     "sowline/model/bookmark.py": TOO_LITTLE,
