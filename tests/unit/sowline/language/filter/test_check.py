@@ -24,7 +24,7 @@ def test_a_filter_holds_so_many_regular_expressions() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("/a = 1 AND uper(/b) = 2", 12, "unknown function UPER at column 12; did you mean UPPER?"),
+        ("/a = 1 AND uppr(/b) = 2", 12, "unknown function UPPR at column 12; did you mean UPPER?"),
         (f"{'x' * 50}()", 1, f"unknown function {'X' * 37}... at column 1"),
         ("UPPER()", 1, "expected 1 argument for UPPER at column 1, got 0"),
         ("SUBSTR(/a)", 1, "expected 2 or 3 arguments for SUBSTR at column 1, got 1"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sowline.language.groups.sums import Count, Squares, Sums
+from sowline.model.path import Scalar
 
 
 def sums(values: Sequence[Any]) -> Sums:
@@ -65,7 +66,7 @@ def test_sums_are_rounded_once(values: list[Any], total: object, average: object
 def test_what_came_and_went_leaves_no_trace() -> None:
     """Not even an infinity, or a text that is no number."""
     made = sums([1, 2])
-    passing = [0.1, 1e308, inf, -inf, "x", None, True]
+    passing: list[Scalar] = [0.1, 1e308, inf, -inf, "x", None, True]
     for value in passing:
         made.add(value)
     for value in reversed(passing):
