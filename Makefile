@@ -78,6 +78,7 @@ coverage: set-up ## which lines the tests run; those of the pure packages that t
 	    tests/docs tests/unit tests/property
 	@$(BIN)/python -m coverage run --append -m tests.simulation --seeds 20
 	@$(BIN)/python -m tests.untested
+	@$(BIN)/python -m tests.alone
 
 lint: set-up ## style, types, import directions
 	@$(BIN)/ruff check

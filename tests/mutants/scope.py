@@ -61,10 +61,15 @@ def dotted(module: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+def own_test(module: str) -> Path:
+    """Return the test file of a module's name, from the root; it may not exist."""
+    path = Path("tests/unit", re.sub(r"^(\w+)/sowline_\1\b", r"\1", module))
+    return path.with_name(f"test_{path.name}")
+
+
 def tests(module: str) -> list[str]:
     """Return the tests of a module's name; if there are none, those of its package, or of the one above."""
-    path = Path("tests/unit", re.sub(r"^(\w+)/sowline_\1\b", r"\1", module))
-    own = path.with_name(f"test_{path.name}")
+    own = own_test(module)
     while not (ROOT / own).exists():
         own = own.parent
     return [str(own), *(f"tests/property/{test}" for test in _property_tests(module))]

@@ -1,10 +1,9 @@
-"""Which values are the same, how they sort, and what text they have."""
+"""Which values are the same, and how they sort."""
 
 from typing import Any
 
 import pytest
 
-from sowline.language.emodb.json_text import json_text
 from sowline.language.emodb.text_order import key_order
 from sowline.language.emodb.values import UNDEFINED, as_set, compare_numbers, same
 
@@ -45,38 +44,3 @@ def test_numbers_compare_as_doubles_if_one_is() -> None:
     assert compare_numbers(9007199254740993, 9007199254740992) > 0
     assert compare_numbers(9007199254740993, 9007199254740992.0) == 0
     assert compare_numbers(-0.0, 0) < 0
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0.0, "0.0"),
-        (-0.0, "-0.0"),
-        (100.0, "100.0"),
-        (9999999.0, "9999999.0"),
-        (1e7, "1.0E7"),
-        (0.001, "0.001"),
-        (0.00099, "9.9E-4"),
-        (-3.2e14, "-3.2E14"),
-        (1.7976931348623157e308, "1.7976931348623157E308"),
-        (5e-324, "5.0E-324"),
-        (2**63 - 1, "9223372036854775807"),
-    ],
-)
-def test_a_number_keeps_its_kind(number: int | float, text: str) -> None:
-    """A double has a point, so that it reads back as one."""
-    assert json_text(number) == text
-    assert type(number)(text) == number
-
-
-def test_only_what_must_be_is_escaped() -> None:
-    """Control characters in capitals; all else as it is."""
-    assert json_text('"\\/\b\t\x1f\x7fé\u2028') == '"\\"\\\\/\\b\\t\\u001F\x7fé\u2028"'
-
-
-def test_a_value_nests_as_deep_as_it_likes() -> None:
-    """Its text takes no stack."""
-    value: Any = []
-    for _ in range(100_000):
-        value = [value]
-    assert json_text(value) == "[" * 100_001 + "]" * 100_001

@@ -17,6 +17,7 @@ from sowline.language.expressions.projection import (
     ProjectionError,
     parse_grouping,
     parse_projection,
+    prepare_projection,
 )
 from sowline.language.filter.parse import parse
 from sowline.model.path import Path
@@ -230,3 +231,27 @@ def test_any_text_is_a_grouping_or_refused(text: str) -> None:
         column = 1
         assert parse_grouping(", ".join(map(str, paths))) == paths
     assert 1 <= column <= len(text) + 1
+
+
+def test_a_projection_shows_fields_of_the_record() -> None:
+    """A field that is taken over unchanged is shown at its output path, with all that is below it."""
+    projection = parse_projection("/a AS /x, /a AS /y/z, /b + 1 AS /b, /c")
+    assert projection.shown_at(("a", "id")) == (("x", "id"), ("y", "z", "id"))
+    assert projection.shown_at(("b",)) == ()
+    assert projection.shown_at(("c",)) == (("c",),)
+
+
+def test_the_key_fields_of_a_result() -> None:
+    """They are where the projection shows the grouping fields, or else at their own paths."""
+    projection = parse_projection("/a AS /x, SUM(/n) AS /sum")
+    assert projection.key_fields(parse_grouping("/a, /b/c")) == (("x",), ("b", "c"))
+
+
+@pytest.mark.parametrize("text", ["/a AS /x", "NOSUCH(/a) AS /x"])
+def test_a_prepared_projection_is_read_as_ever(text: str) -> None:
+    """What is wrong with it is said when it is used."""
+    prepare_projection(text)
+    if text.startswith("/"):
+        assert outputs(text) == ["/x"]
+    else:
+        assert "unknown function NOSUCH" in refused(text).message

@@ -96,3 +96,28 @@ def test_the_one_value() -> None:
     distinct.remove("01")
     distinct.remove(True)
     assert distinct.unique() == "1"
+
+
+def test_only_the_ends_are_exported_of_ordered_values() -> None:
+    """No other value can be the first or last of more."""
+    values, others = OrderedValues(), OrderedValues()
+    assert values.exported() == []
+    for value in (2, 3, 1):
+        values.add(value)
+    others.merge(values.exported())
+    others.merge([0])
+    assert (values.exported(), others.exported()) == ([1, 3], [0, 3])
+
+
+def test_texts_and_different_values_are_exported_whole() -> None:
+    """Another state with them has the same result."""
+    texts, distinct = Texts(), Distinct()
+    for value in ("b", 1, "b", "01"):
+        texts.add(value)
+        distinct.add(value)
+    other_texts, other_distinct = Texts(), Distinct()
+    other_texts.merge(texts.exported())
+    other_distinct.merge(distinct.exported())
+    assert other_texts.joined(",") == texts.joined(",") == "01,1,b"
+    assert other_distinct.count == distinct.count == 2
+    assert (other_texts.nbytes, other_distinct.nbytes) == (texts.nbytes, distinct.nbytes)
