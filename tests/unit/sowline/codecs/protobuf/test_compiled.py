@@ -1,4 +1,4 @@
-"""Protobuf schemas: how they are compiled, which message they name, what reads what, and their description."""
+"""Compiled schemas: what is valid, the compiler, imports, and which message is meant."""
 
 import re
 import sys
@@ -6,7 +6,6 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import orjson
 import pytest
 from confluent_kafka.schema_registry.confluent import meta_pb2
@@ -18,26 +17,17 @@ from sowline.codecs.protobuf import compiled
 from sowline.codecs.protobuf.imports import built_in_imports
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
+from tests.unit.sowline.codecs.protobuf.schemas import proto_schema, record_schema
 
 MONEY = 'syntax = "proto3"; package money; message Amount { int64 units = 1; }'
+
 ORDER = (
     'syntax = "proto3"; package shop; import "common/money.proto"; message Order { money.Amount total = 1;'
     " message Leg { int32 qty = 1; map<string, int32> m = 2; message Fill { int32 id = 1; } } }"
     " message Other { int32 id = 1; }"
 )
+
 REFERENCES = (("common/money.proto", MONEY),)
-
-
-def _schema(fields: str, syntax: str = "proto3", message: str = "") -> Schema:
-    return Schema("protobuf", f'syntax = "{syntax}"; {fields}', (), message)
-
-
-def _record(fields: str, syntax: str = "proto3") -> Schema:
-    return _schema(f"{fields}".join(["message R { ", " }"]), syntax)
-
-
-def _with(fields: str, below: str) -> Schema:
-    return _schema(f"message R {{ {fields} }} {below}")
 
 
 def _base64(file: FileDescriptorProto) -> str:
@@ -94,7 +84,7 @@ def test_schemas_and_references_are_text_or_base64(text: str, reference: str) ->
 
 def test_extensions_are_not_fields() -> None:
     """A schema may declare options of its own; their extensions have no part in records."""
-    schema = _schema(
+    schema = proto_schema(
         'import "google/protobuf/descriptor.proto"; extend google.protobuf.FieldOptions { string unit = 50000; }'
         ' message R { int32 qty = 1 [(unit) = "kg"]; }'
     )
@@ -104,21 +94,21 @@ def test_extensions_are_not_fields() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (_schema("message R { int32 id = ; }"), "got: sowline-schema.proto:1:43: Expected field number"),
-        (_schema("message R { Missing id = 1; }"), '"Missing" is not defined'),
+        (proto_schema("message R { int32 id = ; }"), "got: sowline-schema.proto:1:43: Expected field number"),
+        (proto_schema("message R { Missing id = 1; }"), '"Missing" is not defined'),
         (Schema("protobuf", _base64(_order_file())), "common/money.proto: File not found"),
         (
             Schema("protobuf", ORDER, (("common/money.proto", "mess;"),)),
             "common/money.proto:1:1: Expected top-level",
         ),
-        (_schema('import "missing.proto"; message R {}'), "missing.proto: File not found"),
-        (_schema("enum E { A = 0; }"), "expected a schema with a message, got one without messages"),
+        (proto_schema('import "missing.proto"; message R {}'), "missing.proto: File not found"),
+        (proto_schema("enum E { A = 0; }"), "expected a schema with a message, got one without messages"),
         (Schema("protobuf", ""), "expected a schema with a message"),
         (Schema("protobuf", "AAAA"), "expected base64 of a FileDescriptorProto, got 'AAAA'"),
         (Schema("protobuf", "AAA"), "expected base64 of a FileDescriptorProto, got 'AAA'"),
-        (_schema("message R {}", message="S"), "expected a schema with the message S, got none"),
+        (proto_schema("message R {}", message="S"), "expected a schema with the message S, got none"),
         (
-            _schema("message R { map<string, int32> m = 1; }", message="R.MEntry"),
+            proto_schema("message R { map<string, int32> m = 1; }", message="R.MEntry"),
             "expected a message with fields",
         ),
         (Schema("protobuf", ORDER, (("../money.proto", MONEY),)), "expected a relative import name"),
@@ -131,7 +121,7 @@ def test_extensions_are_not_fields() -> None:
         ),
         (Schema("protobuf", MONEY + "\ud800"), "expected text that is no directory of another import"),
         (
-            _schema(
+            proto_schema(
                 'import "google/protobuf/timestamp.proto"; message R {}', message="google.protobuf.Timestamp"
             ),
             "expected a message with fields as the record, got google.protobuf.Timestamp",
@@ -150,7 +140,7 @@ def test_invalid_schemas_are_refused(schema: Schema, message: str) -> None:
 
 def test_a_compiler_that_fails_says_nothing_about_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without memory, or a compiler that does not end, must not make a schema bad."""
-    schema = _record("int32 interrupted = 1;")
+    schema = record_schema("int32 interrupted = 1;")
     monkeypatch.setattr(compiled, "PROTOC_SECONDS_MAX", 0)
     with pytest.raises(CompilerAway, match="got no end within 0 s"):
         codec_of(schema)
@@ -163,7 +153,7 @@ def test_long_chains_of_types_need_no_stack(last: str) -> None:
     """Nor do circles of them."""
     count = 1500
     messages = "".join(f"message M{number} {{ M{number + 1} a = 1; }} " for number in range(count))
-    schema = _schema(f"{messages} message M{count} {{ {last} }}")
+    schema = proto_schema(f"{messages} message M{count} {{ {last} }}")
     codec = codec_of(schema)
     assert codec.read(MessagePayload(b"\x0a\x00"), schema) == b'{"a":{}}'
     assert len(codec.described()["$defs"]) == count
@@ -177,7 +167,7 @@ def test_a_compiler_that_is_killed_says_nothing_about_the_schema(
     killed = tmp_path / "python"
     killed.write_text("#!/bin/sh\nkill -KILL $$\n")
     killed.chmod(0o700)
-    schema = _record("int32 killed = 1;")
+    schema = record_schema("int32 killed = 1;")
     monkeypatch.setattr(sys, "executable", str(killed))
     with pytest.raises(CompilerAway, match="got exit status -9;") as caught:
         codec_of(schema)
@@ -190,7 +180,7 @@ def test_a_compiler_that_can_not_start_says_nothing_about_a_writer_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next message under it is read."""
-    codec, writer = codec_of(_record("int32 a = 1;")), _record("int32 a = 1; int32 started = 2;")
+    codec, writer = codec_of(record_schema("int32 a = 1;")), record_schema("int32 a = 1; int32 started = 2;")
     monkeypatch.setattr(sys, "executable", "/missing/python")
     with pytest.raises(CompilerAway, match="No such file"):
         codec.read(MessagePayload(b"\x08\x01"), writer)
@@ -203,7 +193,7 @@ def test_what_only_the_compiler_knows_is_refused(monkeypatch: pytest.MonkeyPatch
     file = FileDescriptorProto(name="sowline-schema.proto", dependency=["newer.proto"])
     monkeypatch.setattr(compiled, "_files", lambda *_: [file])
     with pytest.raises(SowlineError, match="expected a Protobuf schema that the library can load") as caught:
-        codec_of(_record("int32 newer = 1;"))
+        codec_of(record_schema("int32 newer = 1;"))
     assert caught.value.reason == "bad schema"
 
 
@@ -269,227 +259,8 @@ def test_messages_of_another_name_are_refused() -> None:
 def test_a_bad_writer_schema_is_refused() -> None:
     """By the reason of its own."""
     with pytest.raises(SowlineError) as caught:
-        codec_of(_record("int32 a = 1;")).read(MessagePayload(b""), _record("int32 a = 0;"))
+        codec_of(record_schema("int32 a = 1;")).read(MessagePayload(b""), record_schema("int32 a = 0;"))
     assert caught.value.reason == "bad schema"
-
-
-ENUM = " enum E { A = 0; B = 1; }"
-INNER = " message I { int32 a = 1; } message J { string a = 1; }"
-
-
-@pytest.mark.parametrize(
-    ("writer", "reader", "data", "read"),
-    [
-        (_record("int32 a = 1;"), _record("int64 a = 1;"), b"\x08\x05", b'{"a":5}'),
-        (_record("bool a = 1;"), _record("uint32 a = 1;"), b"\x08\x01", b'{"a":1}'),
-        (_record("int64 a = 1;"), _with("E a = 1;", ENUM), b"\x08\x01", b'{"a":"B"}'),
-        (_record("sint32 a = 1;"), _record("sint64 a = 1;"), b"\x08\x01", b'{"a":-1}'),
-        (_record("fixed32 a = 1;"), _record("sfixed32 a = 1;"), b"\x0d\xff\xff\xff\xff", b'{"a":-1}'),
-        (_record("string a = 1;"), _record("bytes a = 1;"), b"\x0a\x01x", b'{"a":"eA=="}'),
-        (_with("I a = 1;", INNER), _record("bytes a = 1;"), b"\x0a\x00", b'{"a":""}'),
-        (_record("bytes a = 1;"), _with("I a = 1;", INNER), b"\x0a\x00", b'{"a":{"a":0}}'),
-        (_record("string a = 1;"), _record("repeated string a = 1;"), b"\x0a\x01x", b'{"a":["x"]}'),
-        (_record("repeated string a = 1;"), _record("string a = 1;"), b"\x0a\x01x\x0a\x01y", b'{"a":"y"}'),
-        (_record("int32 a = 1;"), _record("int32 b = 1;"), b"\x08\x05", b'{"b":5}'),
-        (_record("optional int32 a = 1;"), _record("oneof o { int32 a = 1; }"), b"\x08\x00", b'{"a":0}'),
-        (
-            _record("repeated int32 a = 1 [packed = false];"),
-            _record("repeated int32 a = 1;"),
-            b"\x08\x05",
-            b'{"a":[5]}',
-        ),
-        (
-            _record("map<string, int32> a = 1;"),
-            _with("repeated X a = 1;", " message X { string key = 1; int32 value = 2; }"),
-            b"\x0a\x02\x10\x01",
-            b'{"a":[{"key":"","value":1}]}',
-        ),
-    ],
-    ids=str,
-)
-def test_compatible_writers_are_read(writer: Schema, reader: Schema, data: bytes, read: bytes) -> None:
-    """As Protobuf's rules for updating a message type have it."""
-    assert codec_of(reader).read(MessagePayload(data), writer) == read
-
-
-@pytest.mark.parametrize(
-    ("writer", "reader", "message"),
-    [
-        (
-            _record("int32 a = 1;"),
-            _record("sint32 a = 1;"),
-            "a type that reads an integer, got a zigzag integer in /a",
-        ),
-        (_record("int32 a = 1;"), _record("fixed32 a = 1;"), "in /a"),
-        (_record("fixed32 a = 1;"), _record("fixed64 a = 1;"), "in /a"),
-        (_record("float a = 1;"), _record("double a = 1;"), "a type that reads float, got double in /a"),
-        (_record("bool a = 1;"), _with("E a = 1;", ENUM), "a type that reads bool, got an enum in /a"),
-        (_record("string a = 1;"), _with("I a = 1;", INNER), "a type that reads string, got a message in /a"),
-        (_record("int32 a = 1;"), _record("repeated int32 a = 1;"), "a field that repeats as before"),
-        (
-            _with("I a = 1;", INNER),
-            _with("J a = 1;", INNER),
-            "a type that reads an integer, got string in /a/a",
-        ),
-        (_record("map<string, int32> a = 1;"), _record("map<string, string> a = 1;"), "in /a/value"),
-        (
-            _record("int32 a = 1; optional int32 b = 2;"),
-            _record("oneof o { int32 a = 1; int32 b = 2; }"),
-            "expected a oneof /o without fields that could be set together, got a and b",
-        ),
-        (
-            _record("optional group G = 1 { }", "proto2"),
-            _schema("message R { optional G g = 1; message G {} }", "proto2"),
-            "a type that reads a group, got a message in /g",
-        ),
-    ],
-    ids=str,
-)
-def test_incompatible_writers_are_refused(writer: Schema, reader: Schema, message: str) -> None:
-    """By the path of the field; also as an earlier reader schema."""
-    codec = codec_of(reader)
-    for refused in (lambda: codec.read(MessagePayload(b""), writer), lambda: codec.check_reads(writer)):
-        with pytest.raises(SowlineError) as caught:
-            refused()
-        assert caught.value.reason == "incompatible schema"
-        assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later", "message"),
-    [
-        (_record("int32 a = 1;"), _record("int32 b = 1;"), "expected field 1 to keep its name /a, got b"),
-        (_record("int32 a = 1;"), _record("int32 a = 2;"), "expected /a to keep its number 1, got 2"),
-        (_record("int64 a = 1;"), _record("int32 a = 1;"), "a type for all integers of the old one"),
-        (_record("int32 a = 1;"), _record("uint64 a = 1;"), "a type for all integers of the old one"),
-        (_record("bool a = 1;"), _record("int32 a = 1;"), "a type with the same JSON form as before"),
-        (_record("string a = 1;"), _record("bytes a = 1;"), "a type with the same JSON form as before"),
-        (_record("bytes a = 1;"), _with("I a = 1;", INNER), "a message with the same JSON form"),
-        (_with("E a = 1;", ENUM), _record("int32 a = 1;"), "a type with the same JSON form as before"),
-        (_record("string a = 1;"), _record("repeated string a = 1;"), "a list, a map or one value as before"),
-        (_with("E a = 1;", ENUM), _with("E a = 1;", " enum E { A = 0; C = 1; }"), "with the symbol B = 1"),
-        (_with("E a = 1;", ENUM), _with("E a = 1;", " enum E { A = 0; B = 2; }"), "with the symbol B = 1"),
-        (
-            _record("map<string, int32> a = 1;"),
-            _with("repeated X a = 1;", " message X { string key = 1; int32 value = 2; }"),
-            "a list, a map or one value as before",
-        ),
-        (
-            _with("I a = 1;", INNER),
-            _with("I a = 1;", " message I { int32 b = 1; }"),
-            "to keep its name /a/a, got b",
-        ),
-        (
-            _record("optional int32 a = 1;", "proto2"),
-            _record("required int32 a = 1;", "proto2"),
-            "expected no new required field, got /a",
-        ),
-        (_record(""), _schema("message S {}"), "expected a message S, got R"),
-        (
-            Schema("protobuf", 'edition = "2023"; message R { E a = 1; } enum E { A = 0; }'),
-            Schema(
-                "protobuf",
-                'edition = "2023"; message R { E a = 1; } enum E { option features.enum_type = CLOSED; A = 0; }',
-            ),
-            "an open enum, as before",
-        ),
-    ],
-    ids=str,
-)
-def test_an_earlier_reader_schema_that_json_can_not_follow_is_refused(
-    earlier: Schema, later: Schema, message: str
-) -> None:
-    """JSON has names and exact values instead of numbers and wire types."""
-    with pytest.raises(SowlineError) as caught:
-        codec_of(later).check_reads(earlier)
-    assert caught.value.reason == "incompatible schema"
-    assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later", "before", "after"),
-    [
-        (_record("int32 a = 1;"), _record("int64 a = 1; int32 b = 2;"), b'{"a":5}', b'{"a":5,"b":0}'),
-        (_record("uint32 a = 1;"), _record("int64 a = 1;"), b'{"a":5}', b'{"a":5}'),
-        (_record("int32 a = 1; int32 b = 2;"), _record("int32 b = 2;"), b'{"a":5,"b":6}', b'{"b":6}'),
-        (_record("int32 a = 1;"), _record("int32 b = 2; int32 a = 1;"), b'{"a":5}', b'{"b":0,"a":5}'),
-        (_record("int32 a = 1;"), _record("optional int32 a = 1;"), b'{"a":0}', b'{"a":0}'),
-        (_record(""), _record("int32 a = 1;"), b'{"@unknown":{"1":"CAU="}}', b'{"a":5}'),
-        (
-            _record(""),
-            _record("repeated int32 a = 1;"),
-            b'{"@unknown":{"1":"CAUIBg==","100":"oAYB"}}',
-            b'{"a":[5,6],"@unknown":{"100":"oAYB"}}',
-        ),
-        (
-            _with("E a = 1;", ENUM),
-            _with("E a = 1;", " enum E { A = 0; B = 1; C = 2; }"),
-            b'{"a":2}',
-            b'{"a":"C"}',
-        ),
-        (_with("E a = 1;", ENUM), _with("E a = 1;", ENUM), b'{"a":7}', b'{"a":7}'),
-        (
-            _with("I a = 1;", " message I { int32 x = 1; int32 y = 2; }"),
-            _with("I a = 1;", " message I { int32 y = 2; int32 z = 3; }"),
-            b'{"a":{"x":1,"y":2,"@unknown":{"3":"GAM="}}}',
-            b'{"a":{"y":2,"z":3}}',
-        ),
-    ],
-    ids=str,
-)
-def test_json_of_an_earlier_schema_is_upgraded(
-    earlier: Schema, later: Schema, before: bytes, after: bytes
-) -> None:
-    """Members without a field go, defaults come, and unknown fields become known."""
-    codec = codec_of(later)
-    codec.check_reads(earlier)
-    assert codec.upgraded(before) == after
-    assert codec.upgraded(after) == after == codec.completed(after)
-
-
-def test_the_description_has_definitions_of_recursive_messages() -> None:
-    """The record is at the top, all other messages are in `$defs`."""
-    schema = _with(
-        "R r = 1; repeated I many = 2; map<int32, I> map = 3; E e = 4;", INNER[:-1] + " I i = 2; }" + ENUM
-    )
-    described = codec_of(schema).described()
-    assert described["title"] == "R"
-    assert described["properties"]["r"] == {"$ref": "#"}
-    assert described["properties"]["many"] == {"type": "array", "items": {"$ref": "#/$defs/I"}}
-    assert described["properties"]["e"]["anyOf"][0] == {"enum": ["A", "B"]}
-    assert described["required"] == ["many", "map", "e"]
-    assert set(described["$defs"]) == {"I"}
-    validator = jsonschema.Draft202012Validator(described)
-    record = {"r": {"many": [], "map": {"5": {"a": 1}}, "e": 9}, "many": [], "map": {}, "e": "B"}
-    assert validator.is_valid(record)
-    all_wrong: list[dict[str, Any]] = [{"map": {"x": {"a": 1}}}, {"color": 1}, {"e": "C"}, {"many": [{}]}]
-    for wrong in all_wrong:
-        assert not validator.is_valid({**record, **wrong})
-    assert orjson.loads(codec_of(schema).completed(orjson.dumps(record))) == record
-
-
-def test_the_description_has_the_forms_of_well_known_types() -> None:
-    """A closed enum has only its symbols; a type of the first message is not repeated in `$defs`."""
-    schema = Schema(
-        "protobuf",
-        'syntax = "proto2"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";'
-        " enum E { A = 0; } message R { optional google.protobuf.Timestamp at = 1; required E e = 2;"
-        " optional google.protobuf.UInt32Value limit = 3; map<string, bool> flags = 4; }",
-    )
-    described = codec_of(schema).described()
-    assert described["properties"] == {
-        "at": {"type": "string", "format": "date-time"},
-        "e": {"enum": ["A"]},
-        "limit": {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
-        "flags": {"type": "object", "additionalProperties": {"type": "boolean"}},
-        "@unknown": {
-            "type": "object",
-            "propertyNames": {"pattern": "^[1-9][0-9]*$"},
-            "additionalProperties": {"type": "string", "contentEncoding": "base64"},
-        },
-    }
-    assert described["required"] == ["e", "flags"]
-    assert "$defs" not in described
 
 
 BUILT_IN = """

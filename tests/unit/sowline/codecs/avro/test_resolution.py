@@ -1,4 +1,4 @@
-"""The evolution of Avro schemas: what a later reader schema reads, upgrades and refuses."""
+"""A writer schema resolved against a reader schema: what is read, and what can not be."""
 
 from typing import Any
 
@@ -10,8 +10,11 @@ from sowline.errors import SowlineError
 from tests.property.avro_schemas import fixed, logical, record, schema_of
 
 E_AB = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+
 E_AC = {"type": "enum", "name": "E", "symbols": ["A", "C"]}
+
 OLD_SIDE = record(("x", "int"), name="OldSide")
+
 LIST: Any = {"type": "array", "items": "int"}
 
 
@@ -235,22 +238,3 @@ def test_the_branch_of_the_same_kind_comes_first() -> None:
         AvroCodec(schema_of(reader)).read(MessagePayload(b"\2"), schema_of(record(("a", "int"))))
         == b'{"a":1}'
     )
-
-
-def test_upgraded_leaves_missing_what_has_no_default() -> None:
-    """`completed` refuses the record afterwards."""
-    codec = AvroCodec(schema_of(record(("a", "int"), ("b", "int"))))
-    assert codec.upgraded(b'{"a":1,"c":2}') == b'{"a":1}'
-
-
-def test_upgraded_renames_in_records_of_any_depth() -> None:
-    """Aliases count inside arrays and in records that contain themselves."""
-    later = record({"name": "below", "type": {"type": "array", "items": "Order"}, "aliases": ["nodes"]})
-    body = b'{"nodes":[{"nodes":[]},{"nodes":[{"nodes":[]}]}]}'
-    assert AvroCodec(schema_of(later)).upgraded(body) == body.replace(b"nodes", b"below")
-
-
-def test_upgraded_finds_the_record_of_a_union_by_its_fields() -> None:
-    """A record that has lost a field is the one that still shares the others."""
-    later = record(("a", [record(("x", "int"), name="A"), record(("y", "int"), ("z", "int"), name="B")]))
-    assert AvroCodec(schema_of(later)).upgraded(b'{"a":{"z":1,"y":2,"w":3}}') == b'{"a":{"y":2,"z":1}}'

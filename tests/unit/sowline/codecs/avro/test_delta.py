@@ -1,16 +1,15 @@
 """Deltas of Avro: by the paths of what they change, or by a schema of optional fields."""
 
-from typing import Any
-
 import orjson
 import pytest
 
 from sowline.codecs.avro import AvroCodec
 from sowline.codecs.schema import MessagePayload
 from sowline.errors import SowlineError
-from tests.property.avro_schemas import fixed, logical, record, schema_of
+from tests.property.avro_schemas import fixed, record, schema_of
 
 CUSTOMER = record(("name", "string"), ("city", ["null", "string"]), name="Customer")
+
 ORDER = record(
     ("id", "long"),
     ("note", ["null", "string"]),
@@ -19,6 +18,7 @@ ORDER = record(
     ("legs", {"type": "array", "items": record(("qty", "int"), name="Leg")}),
     ("tags", {"type": "map", "values": "int"}),
 )
+
 FULL = (
     b'{"id":1,"note":"n","customer":{"name":"a","city":"c"},"agent":{"name":"b","city":null},'
     b'"legs":[{"qty":1}],"tags":{"x":1,"y":2}}'
@@ -89,48 +89,6 @@ def test_a_delta_of_an_empty_object_changes_nothing() -> None:
     assert codec.write_delta(b'{"customer":{}}')[1] == ()
     data, paths = codec.write_delta(b'{"tags":{}}')
     assert codec.read_delta(MessagePayload(data), schema_of(ORDER), paths) == b'{"tags":{}}'
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "null",
-        "boolean",
-        "int",
-        "float",
-        "bytes",
-        "string",
-        ["string", "int"],
-        {"type": "enum", "name": "E", "symbols": ["A"]},
-        fixed(3),
-        fixed(16, "uuid"),
-        fixed(12, "duration"),
-        logical("string", "uuid"),
-        logical("bytes", "decimal", precision=4, scale=2),
-        logical("int", "date"),
-        logical("long", "timestamp-nanos"),
-        logical("int", "time-millis"),
-        {"type": "map", "values": "int"},
-        record(("x", "int"), {"name": "y", "type": "int", "default": 3}, name="In"),
-        ["int", "null"],
-        ["null", "Order"],
-    ],
-)
-def test_a_missing_field_of_any_type_is_filled(kind: Any) -> None:
-    """The bytes are those of a valid record."""
-    raw = record(("id", "int"), ("a", kind))
-    codec = AvroCodec(schema_of(raw))
-    data, paths = codec.write_delta(b'{"id":5}')
-    assert paths == ("/id",)
-    body = codec.read(MessagePayload(data), schema_of(raw))
-    assert codec.completed(body) == body
-
-
-def test_a_type_without_values_is_refused() -> None:
-    """A record that has to contain itself has no zero value, nor any other."""
-    with pytest.raises(SowlineError) as caught:
-        AvroCodec(schema_of(record(("id", "int"), ("a", "Order")))).write_delta(b'{"id":5}')
-    assert caught.value.reason == "bad message"
 
 
 def test_a_delta_schema_names_what_it_can_change() -> None:

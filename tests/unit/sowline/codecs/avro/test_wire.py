@@ -1,6 +1,7 @@
-"""Hostile bytes: each is refused in time and memory that grow with the bytes, on any stack."""
+"""The bytes of a record as plain values, and hostile bytes: time and memory grow with the bytes, on any stack."""
 
 import json
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,17 @@ import pytest
 
 from sowline.codecs.avro import AvroCodec
 from sowline.codecs.avro.encoding import varint
+from sowline.codecs.avro.misfit import SchemaMisfit
+from sowline.codecs.avro.types import load_types
+from sowline.codecs.avro.wire import WireReader, check_bytes, records_below
 from sowline.codecs.schema import AVRO, MessagePayload, Schema
 from sowline.errors import SowlineError
 from sowline.model.nesting import NESTING_MAX
+from tests.property.avro_schemas import record
+from tests.unit.sowline.codecs.avro.messages import read
 
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+
 TREE = {
     "type": "record",
     "name": "Tree",
@@ -151,22 +158,66 @@ def test_records_without_bytes_that_double_at_each_level_are_refused() -> None:
         AvroCodec(schema).read(MessagePayload(b""), schema)
 
 
-def test_a_union_of_records_takes_no_exponential_time() -> None:
-    """Each level could be either record; only the last one shows that none fits."""
-    kind = {
-        "type": "record",
-        "name": "A",
-        "fields": [
-            {
-                "name": "next",
-                "type": [
-                    "null",
-                    "A",
-                    {"type": "record", "name": "B", "fields": [{"name": "next", "type": ["null", "A", "B"]}]},
-                ],
-            }
-        ],
+def test_bytes_after_the_record_are_refused() -> None:
+    """A message is one record and nothing else."""
+    with pytest.raises(
+        SowlineError, match="expected an Avro record in 2 bytes, got 1 bytes after the record"
+    ):
+        read(record(("a", "int")), b"\2\0")
+
+
+EVERY = {
+    "type": "record",
+    "name": "Every",
+    "fields": [
+        {"name": "flag", "type": "boolean"},
+        {"name": "small", "type": "float"},
+        {"name": "large", "type": "double"},
+        {"name": "side", "type": {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}},
+        {"name": "id", "type": {"type": "fixed", "name": "Id", "size": 2}},
+        {"name": "tags", "type": {"type": "map", "values": "long"}},
+        {"name": "texts", "type": {"type": "array", "items": "bytes"}},
+        {"name": "any", "type": ["null", "string", "Every"]},
+    ],
+}
+EVERY_BYTES = (
+    b"\1" + struct.pack("<fd", 0.5, 0.25) + b"\2" + b"ab" + b"\2\2x\6\0" + b"\2\4\xff\xfe\0" + b"\2\4hi"
+)
+
+
+def test_plain_values_are_those_of_the_bytes() -> None:
+    """An enum is a number. A value of a union of several types stands under the number of its branch."""
+    types = load_types(_schema(EVERY))
+    expected = {
+        "flag": True,
+        "small": 0.5,
+        "large": 0.25,
+        "side": 1,
+        "id": b"ab",
+        "tags": {"x": 3},
+        "texts": [b"\xff\xfe"],
+        "any": {"1": "hi"},
     }
-    with pytest.raises(SowlineError) as caught:
-        AvroCodec(_schema(kind)).write(b'{"next":' * 400 + b"5" + b"}" * 400)
-    assert caught.value.reason == "bad message"
+    assert WireReader(types).read(EVERY_BYTES) == expected
+    inner = EVERY_BYTES[:-4] + b"\4" + EVERY_BYTES
+    assert WireReader(types).read(inner) == {**expected, "any": {"2": expected}}
+    assert WireReader(types).read(EVERY_BYTES[:-4] + b"\0") == {**expected, "any": None}
+
+
+def test_each_truncated_record_is_refused() -> None:
+    """At each byte, by the check that comes before the decoding."""
+    root = load_types(_schema(EVERY)).root
+    check_bytes(root, EVERY_BYTES)
+    for size in range(len(EVERY_BYTES)):
+        with pytest.raises(SchemaMisfit):
+            check_bytes(root, EVERY_BYTES[:size])
+
+
+def test_records_below_are_found_with_those_that_they_mention() -> None:
+    """In arrays, maps and unions, too."""
+    leg = record(("next", ["null", "Leg"]), name="Leg")
+    root = load_types(_schema(record(("legs", {"type": "map", "values": leg})))).root
+    uses = {
+        record.name: {used.name for used in mentioned} for record, mentioned in records_below(root).items()
+    }
+    assert uses == {"Order": {"Leg"}, "Leg": {"Leg"}}
