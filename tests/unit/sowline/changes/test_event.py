@@ -39,7 +39,13 @@ def progress_without(*names: str, **fields: Any) -> Progress:
         CHANGE,
         replace(CHANGE, traceparent=TRACE),
         replace(CHANGE, origin=Origin(3, 17), emitted_in=2),
-        replace(CHANGE, body=None, op="delete", writes=Writes(2, "b", 1, 9, 9), writes_before=Writes(1, "a", 1, 1, 1)),
+        replace(
+            CHANGE,
+            body=None,
+            op="delete",
+            writes=Writes(2, "b", 1, 9, 9),
+            writes_before=Writes(1, "a", 1, 1, 1),
+        ),
         replace(CHANGE, body=None, states=b"[]", reflects=(2, Position(0, 4)), taken="0|4|"),
     ],
     ids=["plain", "traced", "written again", "deleted document", "hidden group"],
@@ -80,7 +86,12 @@ def test_an_unknown_format_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value", "headers"),
-    [(b"1", b"{}", []), (b"1", b"{}", [("sow", b"{}")]), (PROGRESS_KEY, b"{}", None), (PROGRESS_KEY, None, None)],
+    [
+        (b"1", b"{}", []),
+        (b"1", b"{}", [("sow", b"{}")]),
+        (PROGRESS_KEY, b"{}", None),
+        (PROGRESS_KEY, None, None),
+    ],
     ids=["without header", "empty header", "empty progress", "no progress"],
 )
 def test_another_record_is_no_event(key: bytes, value: bytes | None, headers: Headers | None) -> None:

@@ -18,7 +18,12 @@ def test_a_position_is_its_offset_and_number(position: Position, text: str) -> N
 
 @pytest.mark.parametrize(
     ("after", "text"),
-    [(Position(3, 7), "7"), (Position(3, 7, 2), "7.2"), (Position(1, 5), "1/5"), (Position(1, 5, 2), "1/5.2")],
+    [
+        (Position(3, 7), "7"),
+        (Position(3, 7, 2), "7.2"),
+        (Position(1, 5), "1/5"),
+        (Position(1, 5, 2), "1/5.2"),
+    ],
 )
 def test_a_previous_position_names_another_era(after: Position, text: str) -> None:
     """Otherwise it would be read in the era of the event."""

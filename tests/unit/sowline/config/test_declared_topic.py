@@ -1,5 +1,6 @@
 """A topic as its user defines it: what is filled in, and what does not fit."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from tests.typed_orders import AVRO_SCHEMA
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -162,3 +164,69 @@ def test_a_topic_has_so_many_indexes() -> None:
         define(indexes=paths)
     with pytest.raises(ValueError, match="at most 64"):
         define(hash_indexes=[[path] for path in paths])
+
+
+SCHEMA = {"text": AVRO_SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"key": {"from": "header"}, "key_domain": "x"},
+            "expected a key_domain only with key fields, got 'x'",
+        ),
+        (
+            {"sow": "no", "key": (), "delta": True},
+            "expected no field for records with sow: false, got key, delta",
+        ),
+        ({"sow": "perhaps"}, "Input should be a valid boolean"),
+        ({"documents": True, "template": {"~id": 1}}, "expected fields other than intrinsics, got ~id"),
+        ({"documents": True, "template": {"at": {1}}}, "expected fields with JSON values"),
+        ({"documents": True, "template": {"id": 1}}, "expected a template without the key's fields, got id"),
+        ({"history_ttl": "1d"}, "expected documents: true with history_ttl"),
+        ({"documents": True, "enrichment": ["1 AS /a"]}, "expected no enrichment with documents: true"),
+        ({"message_format": {}}, "expected a message_type without schemas with message_format, got json"),
+        ({"message_type": "binary"}, "set key: {from: kafka_key} or key: {from: header}"),
+        ({"message_type": "fix", "message_format": {"lists": ["/a"]}}, "with message type fix, got lists"),
+        ({"framing": "none"}, "expected a message_type with schemas, got json and framing"),
+        ({"message_type": "avro"}, "expected a reader_schema with message_type: avro"),
+        ({"message_type": "msgpack", "documents": True}, "expected message_type: json with documents: true"),
+        (
+            {"message_type": "avro", "reader_schema": SCHEMA, "framing": "none", "schemas": {1: SCHEMA}},
+            "expected no schemas with framing: none",
+        ),
+        ({"recovery_point": "now"}, "expected durability: transient with a recovery_point, got now alone"),
+    ],
+)
+def test_fields_that_do_not_fit_each_other_are_refused(given: dict[str, Any], message: str) -> None:
+    """The sentence names the field, and what it would need."""
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        define(**given)
+
+
+def test_a_topic_without_a_sow_needs_no_key() -> None:
+    """It has none, and no key domain."""
+    topic = define_topic(name="events", sow=False).declared
+    assert (topic.key, topic.key_domain, topic.key_paths, topic.log) == ((), "", (), "events")
+
+
+def test_the_key_domain_begins_what_is_hashed() -> None:
+    """It ends with a byte that no domain has."""
+    assert define().declared.domain_prefix == b"orders\0"
+    assert define(key_domain="é").declared.domain_prefix == "é\0".encode()
+
+
+def test_a_message_type_without_schemas_has_no_framing() -> None:
+    """Other types have Confluent's by default."""
+    assert define(message_type="msgpack").declared.framing == "none"
+    typed = define(message_type="avro", reader_schema=SCHEMA)
+    assert typed.declared.framing == "confluent"
+    assert (
+        define(message_type="avro", reader_schema=SCHEMA, framing="apicurio").declared.framing == "apicurio"
+    )
+
+
+def test_a_template_is_json() -> None:
+    """It is kept as documents are."""
+    assert define(documents=True, template={"a": (1, 2)}).declared.template == {"a": [1, 2]}

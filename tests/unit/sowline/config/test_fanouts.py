@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from sowline.codecs.schema import Schema
 from sowline.config.fanouts import FanoutDefinition
@@ -135,3 +136,37 @@ def test_a_fanout_has_a_schema_that_fits(type: str, given: dict[str, Any], messa
     with pytest.raises(SowlineError) as error:
         typed_fanout(typed(type), **given)
     assert message in error.value.message
+
+
+def test_a_fanout_may_be_in_a_message_type_without_schemas() -> None:
+    """With options of its own, else those of its topic, if that has the same type."""
+    topic = {"name": "orders", "key": "/id", "message_type": "fix", "message_format": {"separator": "|"}}
+    source = define_topic(**topic)
+    same = typed_fanout(topic, **{"as": "fix"})
+    own = typed_fanout(topic, **{"as": "fix", "message_format": {"separator": ";"}})
+    other = typed_fanout(topic, **{"as": "msgpack"})
+    assert same.schema_of(source) == source.reader
+    assert own.schema_of(source) == Schema("fix", '{"separator":";"}')
+    assert other.schema_of(source) == Schema("msgpack", "{}")
+    assert {same.framing, own.framing, other.framing} == {"none"}
+    assert len({same.digest, own.digest, other.digest}) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"message_format": {"separator": ";"}},
+            "expected as: with a message type without schemas and message_format",
+        ),
+        (
+            {"as": "msgpack", "message_format": {"separator": ";"}},
+            "expected no options with message type msgpack",
+        ),
+        ({"as": "binary", "delta": True}, "expected no delta: true with as: binary, which has no deltas"),
+    ],
+)
+def test_the_options_of_a_fanout_fit_its_type(given: dict[str, Any], message: str) -> None:
+    """A type without deltas is refused together with `delta`."""
+    with pytest.raises(ValidationError, match=message):
+        FanoutDefinition.model_validate({"name": "f", "topic": "orders", **given})

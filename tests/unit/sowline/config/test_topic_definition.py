@@ -1,13 +1,17 @@
 """A topic as services use it: what is compiled of its definition, and its digest."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sowline.codecs.schema import Schema
 from sowline.config.topic_definition import TopicDefinition, by_changes, define_topic
-from sowline.config.topics import parse_topics
+from sowline.config.topics import Topics, parse_topics
 from sowline.model.limits import Limits
+from tests.typed_orders import AVRO_SCHEMA, typed_topic
+from tests.unit.generators import install
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -132,3 +136,80 @@ def test_a_changes_topic_is_found_by_its_topic_and_not_by_its_name() -> None:
         "eu.v.changes": "eu.v.partials",
     }
     assert {topic.kafka.dead for topic in topics} == {"x.partials.dead", "other.dead", "eu.v.dead"}
+
+
+@pytest.fixture
+def view() -> TopicDefinition:
+    """A conflated topic of a view of orders."""
+    return Topics.model_validate(
+        {
+            "topics": [{"name": "orders", "key": "/id", "partitions": 3}],
+            "views": [{"name": "late", "from": "orders", "filter": "/late = 1", "resume_window": "2h"}],
+            "conflated": [{"name": "slow", "from": "late", "interval": "1s"}],
+        }
+    ).named("slow")
+
+
+def test_a_computed_topic_is_one_with_partial_states(view: TopicDefinition) -> None:
+    """It has the partitions of its source, and the options that it names."""
+    assert (view.log, view.partitions, view.is_conflated) == ("slow.partials", 3, True)
+    assert view.source is not None
+    assert (view.source.name, view.source.is_conflated, view.source.declared.resume_window) == (
+        "late",
+        False,
+        7_200_000,
+    )
+
+
+def test_records_of_a_source_keep_its_keys(view: TopicDefinition) -> None:
+    """The SOW keys are made by the rule of the topic in which records are published."""
+    assert (view.identity.name, view.identified_by, view.has_deltas) == ("orders", (("id",),), True)
+
+
+def test_a_view_of_groups_has_keys_of_its_own() -> None:
+    """Its groups are told from each other by the fields of the grouping."""
+    totals = {"name": "totals", "from": "orders", "grouping": ["/at/desk"], "projection": ["COUNT(1) AS /n"]}
+    topic = Topics.model_validate({"topics": [{"name": "orders", "key": "/id"}], "views": [totals]}).named(
+        "totals"
+    )
+    assert (topic.identity, topic.identified_by) == (topic, (("at", "desk"),))
+    assert topic.deciding == "from, join, filter, grouping, projection, having and partitions"
+
+
+@pytest.mark.parametrize(("type", "has_deltas"), [("json", True), ("msgpack", True), ("binary", False)])
+def test_a_type_that_is_not_parsed_has_no_deltas(type: str, has_deltas: bool) -> None:
+    """Whole records are sent."""
+    assert define(key={"from": "kafka_key"}, message_type=type).has_deltas is has_deltas
+
+
+def test_schemas_of_the_definition_are_known_by_id() -> None:
+    """The reader schema, and those that are listed."""
+    other = AVRO_SCHEMA.replace("Order", "Old")
+    topic = typed_topic("avro", schemas={3: {"text": other}})
+    assert topic.schema_named(7) == topic.reader == Schema("avro", AVRO_SCHEMA)
+    assert topic.schema_named(3) == Schema("avro", other)
+    assert topic.schema_named(4) is None
+    assert topic.codec is not None
+    assert (define().schema_named(7), define().codec, define().format) == (None, None, None)
+
+
+def test_clients_read_the_options_of_a_type() -> None:
+    """And the meanings of values, if a data dictionary has them."""
+    topic = define(message_type="fix", message_format={"names": {55: "Symbol"}})
+    assert (topic.format, topic.value_names) == ({"names": {"55": "Symbol"}}, {})
+    assert define().merged(b'{"id":1,"a":1}', b'{"a":2}') == b'{"id":1,"a":2}'
+
+
+@pytest.mark.usefixtures("generators")
+def test_a_key_is_sent_as_it_is_defined() -> None:
+    """That of a generator has the version of its algorithm."""
+    assert define(key=["/id", "/day"]).key_sent == ["/id", "/day"]
+    assert define(key={"from": "header"}).key_sent == {"from": "header"}
+    assert define(key={"generator": "desk"}).key_sent == {"generator": "desk", "options": {}, "version": "1"}
+
+
+@pytest.fixture
+def generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generators of the tests, installed."""
+    install(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
+from sowline.config.topic_fields import GeneratedKey, SuppliedKey, topic_name
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -92,3 +93,54 @@ def test_another_durability_is_refused(given: dict[str, str], message: str) -> N
     """A recovery point says nothing of a topic that is kept."""
     with pytest.raises(ValueError, match=message):
         define(**given)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a:b", "x" * 201, "a\n"])
+def test_a_name_has_letters_digits_and_a_few_signs(name: str) -> None:
+    """It is also the name of Kafka topics."""
+    with pytest.raises(ValueError, match="expected a name of up to 200 letters"):
+        topic_name(name)
+    assert topic_name("eu/Orders_1-2.x") == "eu/Orders_1-2.x"
+
+
+@pytest.mark.parametrize("log", ["a/b", ".", "x" * 201])
+def test_a_log_has_the_name_of_a_kafka_topic(log: str) -> None:
+    """Kafka knows no slash."""
+    with pytest.raises(ValueError, match="expected a Kafka topic of up to 200 letters"):
+        define(log=log)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"indexes": ["price"]}, "expected a path"),
+        ({"enrichment": ["1 AS"]}, "expected a path after AS"),
+        ({"preprocessing": ["1 AS"]}, "expected a path after AS"),
+        ({"history": {"window": "0s"}}, "expected a window of more than 0s; leave history out for none"),
+        ({"history": {"window": "1s", "granularity": "2s"}}, "expected a granularity of at most the window"),
+        ({"key": {"generator": "a b"}}, "should match pattern"),
+        ({"key": {"from": "body"}}, "'kafka_key' or 'header'"),
+        ({"indexes": ["/a", "/a"]}, "index '/a' is used twice"),
+    ],
+)
+def test_a_field_that_can_not_be_read(given: dict[str, Any], message: str) -> None:
+    """The error has what was expected."""
+    with pytest.raises(ValidationError, match=message):
+        define(**given)
+
+
+def test_a_key_comes_from_fields_publishers_or_a_generator() -> None:
+    """How it is written tells which; a key that was read is read again."""
+    supplied = define(key={"from": "header"}).declared.key
+    assert isinstance(supplied, SuppliedKey)
+    assert supplied.as_yaml() == {"from": "header"}
+    assert define(key=supplied).declared.key == supplied
+    generated = define(key={"generator": "desk", "options": {"a": "b"}}).declared.key
+    assert generated == GeneratedKey(generator="desk", options={"a": "b"})
+    assert define(key=generated).declared.key == generated
+    assert define(key=["/id", "[/day]"]).declared.key == ("/id", "/day")
+
+
+def test_a_computed_field_has_one_spelling() -> None:
+    """By it definitions are compared."""
+    assert define(enrichment=["/a+1  as  /b"]).declared.enrichment == ("/a + 1 AS /b",)

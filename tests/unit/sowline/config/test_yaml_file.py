@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.config.topics import load_topics, parse_topics
-from sowline.config.yaml_file import YamlFileError
+from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
 from sowline.errors import SowlineError
 
 
@@ -131,3 +132,73 @@ def test_a_file_may_name_environment_variables(tmp_path: Path, monkeypatch: pyte
     assert load_topics(path).topics[0].declared.recovery_point == "now"
     monkeypatch.setenv("SINCE", "20261121T120000Z")
     assert load_topics(path).topics[0].declared.recovery_point == "20261121T120000Z"
+
+
+class Values(BaseModel):
+    """A file with a list of texts."""
+
+    values: list[str]
+
+
+def read(text: str, **environment: str) -> list[str]:
+    """Return the values of a file with these environment variables."""
+    return YamlFile(text, "a.yaml", environment).read(Values).values
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("${A}", "x"), ("${A}-${B:-y}", "x-y"), ("${EMPTY:-z}", "z"), ("$${A}", "${A}"), ("a$", "a$")],
+)
+def test_a_value_may_have_variables(text: str, value: str) -> None:
+    """With defaults; a second `$` keeps the text."""
+    assert read(f"values: ['{text}']", A="x", EMPTY="") == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "${GONE}",
+            "expected the environment variable GONE, which is not set: set it, or write ${GONE:-default}",
+        ),
+        ("${1}", "expected ${NAME} or ${NAME:-default}; write $$ for a $ before a {"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_one_error(text: str, message: str) -> None:
+    """Not also one of the value that it should give."""
+    with pytest.raises(YamlFileError) as error:
+        YamlFile(f"values: '{text}'\n", "a.yaml", {}).read(Values)
+    (problem,) = error.value.problems
+    assert (str(problem), problem.address) == (
+        f"a.yaml, line 1: values: {message}",
+        "a.yaml, line 1: values",
+    )
+
+
+def test_an_empty_file_has_no_values() -> None:
+    """Each field that it needs is missing."""
+    with pytest.raises(YamlFileError, match=r"a\.yaml, line 1: values: this field is required"):
+        YamlFile("# nothing\n", "a.yaml").read(Values)
+
+
+def test_a_problem_may_be_in_a_line_of_a_text() -> None:
+    """Lines of a block text count from its first one."""
+    file = YamlFile("values:\n  a: |\n    one\n    two\n  b: [1]\n", "a.yaml")
+    assert file.problem(("values", "a"), "wrong", 2).line == 4
+    assert file.problem(("values", "b", 0), "wrong").line == 5
+    assert file.problem(("values", "b", 7), "wrong").line == 5
+    assert file.problem((), "wrong").where == "file"
+
+
+def test_a_tag_of_another_language_is_refused() -> None:
+    """A file makes no objects."""
+    with pytest.raises(YamlFileError, match="could not determine a constructor"):
+        read("values: [!!python/name:os.system '']")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """The error names what the file should be."""
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    for name in ("a.yaml", "gone.yaml"):
+        with pytest.raises(SowlineError, match=f"expected a file of values at .*{name}"):
+            open_yaml_file(tmp_path / name, "a file of values")
