@@ -1,8 +1,14 @@
 """Log records that other partitions must apply."""
 
+from pathlib import Path
+
+import pytest
+
 from sowline.commands.command import CopyOf, LogRecord, Origin
+from sowline.model.key import partition_of
 from sowline_materializer.core.step import Forward
-from tests.unit.materializer.core.test_applier import HERE, THERE, Core, reasons
+from tests.unit.generators import install
+from tests.unit.materializer.core.test_applier import HERE, THERE, Core, only, reasons
 
 
 def test_a_misplaced_record_is_forwarded_unchanged() -> None:
@@ -36,3 +42,32 @@ def test_a_misplaced_message_is_forwarded_as_it_came() -> None:
     assert step.forwards == [Forward(1, LogRecord(0, 1000, None, body, []), CopyOf("log", Origin(0, 0)))]
     core.write({"name": HERE}, origin="log:1@0")
     assert core.body(HERE) == {"name": HERE, "id": HERE, "n": 1}
+
+
+def test_the_first_append_decides_a_generated_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forwarded copy has it in its headers, so that its owner makes the same key."""
+    install(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    core = Core(partitions=2, key={"generator": "placed"})
+    steps = [core.write({"id": 1}) for _ in range(20)]
+    forwarded = [forward.record for step in steps for forward in step.forwards]
+    assert 0 < len(forwarded) < 20
+    assert all(("sow.origin_time", b"1000") in (record.headers or ()) for record in forwarded)
+    offset = next(number for number in range(99) if partition_of(f"77/1/{number}", 2) == 0)
+    change = only(core.write({"id": 1}, origin=f"log:1@{offset}", origin_time="77").changes)
+    assert change.sow_key == f"77/1/{offset}".encode()
+
+
+def test_a_forward_names_its_original() -> None:
+    """By log, partition and offset; the record is as it came."""
+    core = Core(partitions=2)
+    (forward,) = core.write({"id": THERE}).forwards
+    assert (forward.partition, forward.origin) == (1, CopyOf("log", Origin(0, 0)))
+    assert forward.record.value == b'{"id":"%s"}' % THERE.encode()
+
+
+def test_a_command_for_all_that_was_forwarded_goes_no_further() -> None:
+    """Each partition would send it to all others again."""
+    core = Core(partitions=2)
+    assert len(core.write(None, "sow_delete", filter="/a = 1").forwards) == 1
+    assert core.write(None, "sow_delete", filter="/a = 1", origin="log:1@5").forwards == []
