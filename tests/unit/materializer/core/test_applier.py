@@ -1,5 +1,6 @@
 """The pure core: what log records do to the records of a partition."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from sowline.changes.change import Change
 from sowline.commands.command import CopyOf, Headers, LogRecord, Origin
 from sowline.config.topic_definition import define_topic
 from sowline.model.key import partition_of, sow_key
+from sowline.model.limits import define_value
 from sowline.model.log_time import CREATE_TIME
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
@@ -278,3 +280,34 @@ def test_a_producers_time_moves_nothing() -> None:
     assert expire.outcomes == {"3": "noop"}
     core.time = 2000
     assert only(core.write(None, "expire", b"1", guard="0").changes).reason == "expired"
+
+
+def test_a_topic_without_a_sow_passes_messages_on() -> None:
+    """Partition and offset are the key; a command for a record is refused."""
+    core = Core()
+    core.definition = define_topic(name="orders", sow=False)
+    change = only(core.write({"a": 1}).changes)
+    assert (change.sow_key, change.body, change.previous) == (b"0@0", b'{"a":1}', None)
+    assert reasons(core.write(None, "sow_delete")) == ["no sow"]
+
+
+def test_limits_change_at_a_position_of_the_log() -> None:
+    """Definitions that change nothing, have a key or name an unknown schema have no effect."""
+    core = Core()
+    limits = core.checkpoint.limits
+    longer = dataclasses.replace(limits, repeat_window=5)
+    assert core.write(define_value(limits, limits), "define").outcomes == {"0": "noop"}
+    assert core.write(define_value(limits, longer), "define").outcomes == {"1": "applied"}
+    assert core.checkpoint.limits == longer
+    assert reasons(core.write(define_value(limits, longer), "define", key=b"1")) == ["bad definition"]
+    typed = dataclasses.replace(longer, schema="other")
+    assert reasons(core.write(define_value(longer, typed), "define")) == ["bad definition"]
+
+
+def test_commands_are_for_topics_of_some_kinds() -> None:
+    """Each refusal has a reason of its own."""
+    core = Core()
+    assert reasons(core.write(b"{..}", "delta", key=b"1")) == ["no documents"]
+    assert reasons(core.write(b"{}", "partials")) == ["bad header"]
+    documents = Core(documents=True)
+    assert only(documents.write(b'{..,"a":1}', "delta", key=b"1").changes).writes is not None

@@ -258,16 +258,6 @@ def test_computed_fields_are_in_the_schema(stage: str) -> None:
     assert refusal(refused)[0] == "bad message"
 
 
-def test_a_computed_key_must_be_the_one_of_the_record() -> None:
-    """FIX makes `Y` of a boolean. The key of the stored record would be another one after a load of the changes."""
-    options, order = Schema("fix", "{}"), b"38=7\x01"
-    core = TypedCore(options, key="/11", preprocessing=["/38 > 5 AS /11"])
-    assert refusal(core.write(order))[0] == "bad message"
-    core = TypedCore(options, key="/11", preprocessing=["CONCAT(/38, 'x') AS /11"])
-    assert not core.write(order).dead
-    assert core.bodies == [{"38": "7", "11": "7x"}]
-
-
 def test_a_part_of_a_composite_gets_names_with_a_delta() -> None:
     """A delta names a field of a record that was stored without the name: it is the same field."""
     parts: list[dict[str, Any]] = [{"type": "json"}, {"type": "fix"}, {"type": "xml"}]

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from sowline.config.topic_definition import define_topic
 from sowline.model.key import sow_key
+from sowline_materializer.core.enricher import Enricher, Given
 from tests.unit.materializer.core.test_applier import DOMAIN, Core, reasons
 
 
@@ -69,3 +71,15 @@ def test_enrichment_may_not_outgrow_the_limit() -> None:
     assert reasons(core.write({"id": 1, "a": "y" * 30})) == ["too large"]
     assert reasons(core.write({"id": 1, "a": "y" * 30}, "delta_publish")) == ["too large"]
     assert core.body("1") == {"id": 1, "a": "x" * 30}
+
+
+def test_computed_fields_are_merged_into_a_message() -> None:
+    """An optional field without a value is left out."""
+    topic = define_topic(
+        name="orders", key="/id", enrichment=["/a + 1 AS /b", "LAST_UPDATED() AS /t HINT OPTIONAL"]
+    )
+    assert topic.enrich is not None
+    enricher = Enricher(topic, topic.enrich, 0)
+    given = Given(b"7", 0, 5, 10, None, 1000, 500, None)
+    assert enricher.computed(b'{"id":1,"a":1}', *given) == b'{"b":2,"t":0.5}'
+    assert enricher.computed(b'{"id":1,"a":1}', *given._replace(updated=None)) == b'{"b":2}'

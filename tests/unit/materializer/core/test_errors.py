@@ -8,7 +8,7 @@ from sowline_materializer.core.errors import NotApplicable, StoreDamaged
 
 def test_a_record_that_can_not_be_applied_is_named() -> None:
     """By its offset; it is no refusal, which would be the same at each replay."""
-    with pytest.raises(NotApplicable, match="^17$") as error:
+    with pytest.raises(NotApplicable, match=r"^17$") as error:
         raise NotApplicable(17)
     assert error.value.offset == 17
 

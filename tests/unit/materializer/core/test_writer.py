@@ -2,10 +2,12 @@
 
 import orjson
 
+from sowline.codecs.schema import Schema
 from sowline.commands.command import Headers, LogRecord
 from sowline.model.key import sow_key
 from sowline.model.position import Position
 from tests.unit.materializer.core.test_applier import DOMAIN, Core, only, reasons
+from tests.unit.materializer.core.test_bodies import TypedCore, refusal
 
 
 def test_a_publish_inserts_a_record_as_it_was_written() -> None:
@@ -107,3 +109,13 @@ def test_several_updates_in_a_batch_follow_each_other() -> None:
     )
     bodies = [change.body and orjson.loads(change.body)["n"] for change in step.changes]
     assert bodies == [2, 1, 3, None, 1]
+
+
+def test_a_computed_key_must_be_the_one_of_the_record() -> None:
+    """FIX makes `Y` of a boolean. The key of the stored record would be another one after a load of the changes."""
+    options, order = Schema("fix", "{}"), b"38=7\x01"
+    core = TypedCore(options, key="/11", preprocessing=["/38 > 5 AS /11"])
+    assert refusal(core.write(order))[0] == "bad message"
+    core = TypedCore(options, key="/11", preprocessing=["CONCAT(/38, 'x') AS /11"])
+    assert not core.write(order).dead
+    assert core.bodies == [{"38": "7", "11": "7x"}]

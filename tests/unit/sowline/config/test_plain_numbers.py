@@ -24,7 +24,7 @@ def test_plain_digits_are_a_number(text: str, count: int) -> None:
 def test_another_spelling_is_refused(text: str) -> None:
     """It would be 8 for one reader and 10 for the next."""
     for field in ("count", "share"):
-        with pytest.raises(ValidationError, match="expected a number in plain digits, such as 10 or 2.5"):
+        with pytest.raises(ValidationError, match=r"expected a number in plain digits, such as 10 or 2\.5"):
             Limits.model_validate({field: text})
 
 

@@ -5,8 +5,10 @@ from unittest.mock import patch
 
 import orjson
 import pytest
+from msgspec import structs
 
 from sowline.changes.change import Change
+from sowline.language.emodb.writes import Writes
 from sowline.language.filter import Metadata, compile_filter
 from sowline.model.position import Position
 from sowline.subscriptions.engine.matching import LiveSubscriptions, SubscriptionIndex
@@ -79,3 +81,25 @@ def test_metadata_of_the_document_is_known() -> None:
     for number in range(len(texts)):
         index.remove(number)
     assert not index.needs_about
+
+
+def test_states_alone_concern_no_subscriber() -> None:
+    """The record of the group is as it was."""
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    live.add(1, Subscription(compile_filter(""), oof=True))
+    change = seen({"a": 1}, {"a": 1}).change
+    assert live.on_change(ChangeView(structs.replace(change, op="partials"))) == []
+    assert (1 in live, 2 in live) == (True, False)
+
+
+def test_a_redundant_write_is_for_those_who_want_it() -> None:
+    """And for those who did not hold the record."""
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    for number, quiet in enumerate((True, False)):
+        live.add(number, Subscription(compile_filter("/a = 1"), no_redundant=quiet))
+    live.add(2, Subscription(compile_filter("/a = 1"), oof=True, no_redundant=True))
+    writes = Writes(2, "b", 1, 9, 1, redundant=True)
+    change = structs.replace(seen({"a": 1}, {"a": 1}).change, writes=writes)
+    assert [number for number, _ in live.on_change(ChangeView(change))] == [1]
+    moved = structs.replace(change, previous=b'{"a":2}')
+    assert [number for number, _ in live.on_change(ChangeView(moved))] == [0, 1, 2]
