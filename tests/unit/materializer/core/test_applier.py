@@ -10,6 +10,7 @@ import pytest
 from sowline.changes.change import Change
 from sowline.commands.command import CopyOf, Headers, LogRecord, Origin
 from sowline.config.topic_definition import define_topic
+from sowline.config.topics import Topics
 from sowline.model.key import partition_of, sow_key
 from sowline.model.limits import define_value
 from sowline.model.log_time import CREATE_TIME
@@ -311,3 +312,33 @@ def test_commands_are_for_topics_of_some_kinds() -> None:
     assert reasons(core.write(b"{}", "partials")) == ["bad header"]
     documents = Core(documents=True)
     assert only(documents.write(b'{..,"a":1}', "delta", key=b"1").changes).writes is not None
+
+
+def test_a_sow_key_is_for_topics_that_take_one() -> None:
+    """Another topic would otherwise ignore it."""
+    step = Core().apply(LogRecord(0, 1000, None, b'{"id":1}', [("sow.key", b"a")]))
+    assert reasons(step) == ["bad header"]
+    taken = Core(key={"from": "header"}).apply(LogRecord(0, 1000, None, b"{}", [("sow.key", b"a")]))
+    assert only(taken.changes).sow_key == b"a"
+
+
+def test_a_repeat_is_no_change() -> None:
+    """Its outcome tells why; a forwarded copy that was seen is one, too."""
+    core = Core()
+    core.write({"id": 1}, publisher="p", sequence="5")
+    assert core.write({"id": 1}, publisher="p", sequence="5").outcomes == {"1": "repeat"}
+
+
+def test_a_misplaced_record_makes_no_change_here() -> None:
+    """Its owner applies it."""
+    step = Core(partitions=2).write({"id": THERE})
+    assert (step.changes, len(step.forwards), step.outcomes) == ([], 1, {"0": "forwarded 1"})
+
+
+def test_the_log_of_a_view_has_partial_states_only() -> None:
+    """A publish belongs into the topics that it reads."""
+    core = Core()
+    orders, view = {"name": "orders", "key": "/id"}, {"name": "late", "from": "orders"}
+    core.definition = Topics.model_validate({"topics": [orders], "views": [view]}).named("late")
+    assert reasons(core.write({"id": 1})) == ["view"]
+    assert reasons(core.write(b"{}", "partials")) == ["bad message"]

@@ -24,6 +24,7 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.step import Step
 from sowline_materializer.store.overlay import Overlay
 from tests.memory_store import MemoryStore
+from tests.unit.materializer.core.test_applier import Core
 
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]
 
@@ -333,3 +334,11 @@ def test_a_compiler_that_is_away_decides_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(type(codec_of(PROTO)), "read", away)
     with pytest.raises(CompilerAway):
         core.write(message(6, id=1, qty=5))
+
+
+def test_json_is_merged_as_it_is() -> None:
+    """A topic without a message type has no schema to complete a record by."""
+    core = Core()
+    core.write({"id": 1, "a": 1})
+    core.write({"id": 1, "b": 2}, "delta_publish")
+    assert core.body("1") == {"id": 1, "a": 1, "b": 2}

@@ -4,6 +4,7 @@ import pytest
 
 from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing, ChangesReader
+from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.model.position import Position
 from sowline_views.core.followed_partition import CHANGES, FollowedPartition
@@ -26,7 +27,7 @@ def loaded() -> FollowedPartition:
     """Return one that has loaded two records, one of which is deleted."""
     made = loading()
     progress = Progress(Position(0, -1), Position(0, -1), 0, {}, "", "", 0, {})
-    events = [progress, change(b"1", 0), change(b"2", 1), change(b"2", 2, None)]
+    events: list[Event] = [progress, change(b"1", 0), change(b"2", 1), change(b"2", 2, None)]
     assert [made.taken(event, offset) for offset, event in enumerate(events)] == [None] * 4
     made.reader.read_up_to(4)
     made.reader.look(1)
