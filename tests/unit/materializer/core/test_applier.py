@@ -1,23 +1,24 @@
 """The pure core: what log records do to the records of a partition."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pytest
-from msgspec.structs import replace
 
 from sowline.changes.change import Change
 from sowline.commands.command import CopyOf, Headers, LogRecord, Origin
 from sowline.config.topic_definition import define_topic
+from sowline.config.topics import Topics
 from sowline.model.key import partition_of, sow_key
-from sowline.model.log_time import CREATE_TIME, LOG_APPEND_TIME, TIME_MAX
+from sowline.model.limits import define_value
+from sowline.model.log_time import CREATE_TIME
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.core.step import Forward, Step
-from sowline_materializer.store.checksum import Checksum
+from sowline_materializer.core.step import Step
 from sowline_materializer.store.overlay import Overlay
 from tests.memory_store import MemoryStore
 
@@ -73,68 +74,6 @@ def only(changes: Sequence[Change]) -> Change:
     """Return the one change."""
     (change,) = changes
     return change
-
-
-def test_a_publish_inserts_a_record_as_it_was_written() -> None:
-    """The first publish of a key is a change without a previous body; the bytes are not touched."""
-    body = b'{ "id" : 1, "price": 1.50 }'
-    change = only(Core().write(body).changes)
-    assert (change.body, change.previous, change.op) == (body, None, "publish")
-    assert (change.sow_key, change.position, change.after) == (
-        sow_key(DOMAIN, "1"),
-        Position(0, 0),
-        Position(0, -1),
-    )
-
-
-def test_a_publish_replaces_a_record_whole() -> None:
-    """The second publish of a key replaces the first and carries it as the previous body."""
-    core = Core()
-    core.write({"id": 1, "a": 1})
-    change = only(core.write({"id": "1", "b": 2}).changes)
-    assert core.body("1") == {"id": "1", "b": 2}
-    assert (change.previous, change.after) == (b'{"id":1,"a":1}', Position(0, 0))
-
-
-def test_a_delta_publish_merges() -> None:
-    """The order of the chapter: two workers each add their part, and the change carries the whole record."""
-    core = Core()
-    core.write({"id": 735, "customer": "Patrick", "item": 90123, "qty": 1000, "state": "new"})
-    core.write({"id": 735, "inventory": "available"}, "delta_publish")
-    change = only(core.write({"id": 735, "credit": "approved"}, "delta_publish").changes)
-    assert orjson.loads(change.body or b"") == {
-        "id": 735,
-        "customer": "Patrick",
-        "item": 90123,
-        "qty": 1000,
-        "state": "new",
-        "inventory": "available",
-        "credit": "approved",
-    }
-    assert change.op == "delta_publish"
-
-
-def test_a_delta_of_nothing_is_the_record() -> None:
-    """Without a record, a delta publish makes one with the delta's fields and only those."""
-    core = Core()
-    core.write({"id": 1, "a": None}, "delta_publish")
-    assert core.body("1") == {"id": 1, "a": None}
-
-
-def test_a_delta_that_changes_nothing_is_still_an_update() -> None:
-    """Setting a field to what it is counts as an update and is a change."""
-    core = Core()
-    core.write({"id": 1, "a": 1})
-    assert len(core.write({"id": 1, "a": 1}, "delta_publish").changes) == 1
-
-
-def test_a_delta_after_a_delete_starts_from_nothing() -> None:
-    """A deleted record's fields do not come back."""
-    core = Core()
-    core.write({"id": 1, "a": 1}, publisher="p", sequence="1")
-    core.write({"id": 1}, "sow_delete", publisher="p", sequence="2")
-    core.write({"id": 1, "b": 1}, "delta_publish")
-    assert core.body("1") == {"id": 1, "b": 1}
 
 
 @pytest.mark.parametrize(
@@ -203,125 +142,6 @@ def test_commands_that_make_no_sense_are_dead_letters(
     assert (reasons(step), core.body("1")) == ([reason], {"id": 1})
 
 
-def test_a_merge_may_not_outgrow_the_limit() -> None:
-    """A delta that makes a record too large is refused, and the record stays."""
-    core = Core(record_bytes_max=64)
-    core.write({"id": 1, "a": "x" * 30})
-    assert reasons(core.write({"id": 1, "b": "x" * 30}, "delta_publish")) == ["too large"]
-    assert core.body("1") == {"id": 1, "a": "x" * 30}
-
-
-def test_the_largest_record_fits() -> None:
-    """The limit itself is allowed."""
-    body = b'{"id":1,"a":"%s"}' % (b"x" * (64 - 15))
-    assert len(body) == 64
-    assert reasons(Core(record_bytes_max=64).write(body)) == []
-
-
-@pytest.mark.parametrize("value", [b'{"id":1}', None, b""])
-def test_a_delete_names_its_record_by_body_or_key(value: bytes | None) -> None:
-    """A delete without a selector removes the record of its body, or else of its Kafka key."""
-    core = Core()
-    core.write({"id": 1, "a": 1})
-    change = only(core.write(value, "sow_delete", key=b"1").changes)
-    assert (change.body, change.previous, change.op) == (None, b'{"id":1,"a":1}', "delete")
-    assert (change.reason, change.outcome, core.body("1")) == ("deleted", "deleted 1", None)
-
-
-def test_a_body_wins_over_the_kafka_key() -> None:
-    """A command names its record by its body where it can."""
-    core = Core()
-    core.write({"id": 1}, key=b"2")
-    core.write({"id": 2})
-    core.write({"id": 1}, "sow_delete", key=b"2")
-    assert (core.body("1"), core.body("2")) == (None, {"id": 2})
-
-
-@pytest.mark.parametrize("command", [None, "publish", "delta_publish"])
-def test_a_null_value_deletes(command: str | None) -> None:
-    """A tombstone of a plain producer removes the record of its key."""
-    core = Core()
-    core.write({"id": 1})
-    assert only(core.write(None, command, key=b"1").changes).body is None
-
-
-def test_deleting_nothing_is_no_change() -> None:
-    """A delete that finds nothing says so."""
-    core = Core()
-    assert core.write({"id": 1}, "sow_delete").outcomes == {"0": "deleted 0"}
-    assert core.write(None, "sow_delete", filter="/a = 1").outcomes == {"1": "deleted 0"}
-    assert core.write(None, "sow_delete", keys="1,x").outcomes == {"2": "deleted 0"}
-
-
-def test_a_delete_by_filter_makes_many_changes_in_key_order() -> None:
-    """All changes of one record share its offset, count up, and only the last says it is the last."""
-    core = Core()
-    for number in range(5):
-        core.write({"id": number, "odd": number % 2})
-    changes = core.write(None, "sow_delete", filter="/odd = 0").changes
-    assert [change.sow_key for change in changes] == sorted(sow_key(DOMAIN, text) for text in "024")
-    assert [change.position for change in changes] == [Position(0, 5), Position(0, 5, 1), Position(0, 5, 2)]
-    assert [change.after for change in changes] == [Position(0, 4), Position(0, 5), Position(0, 5, 1)]
-    assert [change.last for change in changes] == [False, False, True]
-    assert [change.outcome for change in changes] == [None, None, "deleted 3"]
-    assert core.checkpoint.position == core.checkpoint.last_change == Position(0, 5, 2)
-    assert core.checkpoint.next_offset == 6
-
-
-def test_a_delete_by_filter_may_ask_about_the_record() -> None:
-    """When it was last updated, say: deletes by age."""
-    core = Core()
-    for number in range(3):
-        core.time = 1000 + number
-        core.write({"id": number})
-    filter = "LAST_UPDATED() < 1.002 AND TOPIC_NAME() = 'orders'"
-    assert len(core.write(None, "sow_delete", filter=filter).changes) == 2
-    assert core.body("2") == {"id": 2}
-
-
-def test_a_delete_by_filter_sees_its_own_batch() -> None:
-    """Records that the batch itself made, changed or removed count as they are by then."""
-    core = Core()
-    core.write({"id": 1, "a": 1})
-    headers: Headers = [("sow.command", b"sow_delete"), ("sow.filter", b"/a = 1")]
-    step = core.apply(
-        LogRecord(1, 0, None, b'{"id":1,"a":2}'),
-        LogRecord(2, 0, None, b'{"id":2,"a":1}'),
-        LogRecord(3, 0, None, None, headers),
-    )
-    assert only([change for change in step.changes if change.body is None]).sow_key == sow_key(DOMAIN, "2")
-    assert (core.body("1"), core.body("2")) == ({"id": 1, "a": 2}, None)
-
-
-def test_a_delete_by_keys_removes_each_once() -> None:
-    """SOW keys may be named twice, and unknown ones do not matter."""
-    core = Core()
-    core.write({"id": 1})
-    key = sow_key(DOMAIN, "1").decode()
-    change = only(core.write(None, "sow_delete", keys=f"{key},77,{key},not a key").changes)
-    assert change.outcome == "deleted 1"
-
-
-def test_a_delete_cut_short_goes_on_where_it_was() -> None:
-    """After a recovery that found some of its changes, a delete makes the rest, as if nothing had happened."""
-    whole, cut = Core(), Core()
-    for core in (whole, cut):
-        for number in range(4):
-            core.write({"id": number}, publisher="p", sequence=str(number + 1))
-    delete = LogRecord(4, 2000, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")])
-    expected = whole.apply(delete).changes
-    view = Overlay(cut.store)
-    Applier(cut.definition, 0, cut.checkpoint, view).apply([delete])
-    first = {change.sow_key for change in expected[:2]}
-    writes = view.written(cut.store.checksum()).entries
-    cut.store.commit({key: data for key, data in writes.items() if key in first}, Checksum(), b"")
-    given: dict[str, Any] = {"limits": cut.definition.limits, "records": 2, "log_id": "log"}
-    cut.checkpoint = Checkpoint(expected[1].position, expected[1].position, 2000, complete=False, **given)
-    assert cut.checkpoint.next_offset == 4
-    assert cut.apply(delete).changes == expected[2:]
-    assert cut.checkpoint == whole.checkpoint
-
-
 def test_an_empty_batch_does_not_end_a_record_cut_short() -> None:
     """As long as the record was not read again, it is still next."""
     core = Core()
@@ -332,103 +152,7 @@ def test_an_empty_batch_does_not_end_a_record_cut_short() -> None:
 # repeats
 
 
-def test_a_repeat_is_dropped() -> None:
-    """A publisher's number that is not above its last one for the record changes nothing."""
-    core = Core()
-    core.write({"id": 1, "a": 1}, publisher="p", sequence="5")
-    for sequence in ("5", "4", "4.9"):
-        step = core.write({"id": 1, "a": 2}, publisher="p", sequence=sequence)
-        assert (step.changes, list(step.outcomes.values())) == ([], ["repeat"])
-    assert core.write({"id": 1, "a": 3}, publisher="p", sequence="5.1").changes
-    assert core.body("1") == {"id": 1, "a": 3}
-
-
-def test_repeats_are_judged_for_each_record() -> None:
-    """A number that another record has seen is news to this one."""
-    core = Core()
-    core.write({"id": 1}, publisher="p", sequence="5")
-    assert core.write({"id": 2}, publisher="p", sequence="3").changes
-
-
-def test_a_deleted_record_remembers_its_numbers() -> None:
-    """A publish that is repeated after its record was deleted does not bring the record back."""
-    core = Core()
-    core.write({"id": 1}, publisher="p", sequence="1")
-    core.write({"id": 1}, "sow_delete", publisher="p", sequence="2")
-    assert core.write({"id": 1}, publisher="p", sequence="1").outcomes == {"2": "repeat"}
-    assert core.write({"id": 1}, "sow_delete", publisher="p", sequence="2").outcomes == {"3": "repeat"}
-    assert core.body("1") is None
-
-
-def test_a_repeated_delete_by_filter_spares_what_it_has_seen() -> None:
-    """A delete that comes twice does not remove what its own publisher wrote in between."""
-    core = Core()
-    core.write({"id": 1}, publisher="p", sequence="1")
-    core.write(None, "sow_delete", filter="1=1", publisher="p", sequence="2")
-    core.write({"id": 1}, publisher="p", sequence="3")
-    assert core.write(None, "sow_delete", filter="1=1", publisher="p", sequence="2").outcomes == {
-        "3": "deleted 0"
-    }
-    assert core.body("1") == {"id": 1}
-
-
-def test_numbers_are_forgotten_after_the_window_of_log_time() -> None:
-    """The window counts the log's append time, and that never runs backwards."""
-    core = Core(repeat_window="1s")
-    core.write({"id": 1}, publisher="p", sequence="5")
-    core.time = 2000
-    assert core.write({"id": 1}, publisher="p", sequence="5").outcomes == {"1": "repeat"}
-    core.time = 2001
-    core.write(b"{")
-    core.time = 0
-    assert core.write({"id": 1}, publisher="p", sequence="5").changes
-    assert core.checkpoint.time == 2001
-
-
-def test_a_ninth_publisher_is_counted() -> None:
-    """The step counts publishers that were forgotten before their time."""
-    core = Core()
-    steps = [core.write({"id": 1}, publisher=f"p{n}", sequence="1") for n in range(9)]
-    assert [step.publishers_pushed_out for step in steps] == [0] * 8 + [1]
-    assert core.write({"id": 1}, publisher="p0", sequence="1").changes
-
-
-def test_a_change_carries_the_numbers() -> None:
-    """Anyone who loads the changes knows what each record has seen."""
-    core = Core()
-    core.write({"id": 1}, publisher="p", sequence="5.1")
-    change = only(core.write({"id": 1}, "sow_delete", publisher="q", sequence="1").changes)
-    assert change.numbers == {"p": (5, 1, 1000), "q": (1, 0, 1000)}
-
-
 # placement
-
-
-def test_a_misplaced_record_is_forwarded_unchanged() -> None:
-    """A record of another partition is not applied here but sent there, with where it came from."""
-    core = Core(partitions=2)
-    step = core.write({"id": THERE}, "delta_publish", correlation="c")
-    forward = step.forwards[0]
-    assert forward == Forward(1, forward.record, CopyOf("log", Origin(0, 0)))
-    assert forward.record.headers == [("sow.correlation", b"c"), ("sow.command", b"delta_publish")]
-    assert (step.changes, step.outcomes, core.body(THERE)) == ([], {"0": "forwarded 1"}, None)
-
-
-@pytest.mark.parametrize("value", [None, b'{"id":"' + THERE.encode() + b'"}'])
-def test_a_misplaced_delete_is_forwarded(value: bytes | None) -> None:
-    """A tombstone or a delete by data goes to the record's owner."""
-    step = Core(partitions=2).write(value, "sow_delete", key=THERE.encode())
-    assert [forward.partition for forward in step.forwards] == [1]
-
-
-@pytest.mark.parametrize("selector", [{"filter": "1=1"}, {"keys": "1"}])
-def test_a_delete_for_all_goes_to_all_others(selector: dict[str, Any]) -> None:
-    """A delete by filter or keys is applied here and sent to every other partition, once."""
-    core = Core(partitions=4)
-    step = core.write(None, "sow_delete", **selector)
-    assert [forward.partition for forward in step.forwards] == [1, 2, 3]
-    again = core.write(None, "sow_delete", origin="log:2@5", **selector)
-    assert again.forwards == []
 
 
 def test_a_forwarded_record_is_applied_once() -> None:
@@ -443,18 +167,6 @@ def test_a_forwarded_record_is_applied_once() -> None:
     assert core.checkpoint.origins == {1: 8}
 
 
-@pytest.mark.parametrize("origin", ["mirrored:1@99999999999", "mirrored:1@0", "LOG:1@8", "log2:1@8"])
-def test_a_copy_from_another_log_is_dropped_and_decides_nothing(origin: str) -> None:
-    """Its offsets are not this log's; copies that come after it are judged as if it had never been."""
-    core = Core(partitions=2)
-    core.write({"id": HERE, "a": 1}, origin="log:1@7")
-    for key in (HERE, THERE):
-        step = core.write({"id": key, "a": 2}, origin=origin)
-        assert (list(step.outcomes.values()), step.changes, step.forwards) == (["foreign"], [], [])
-    assert core.write({"id": HERE, "a": 3}, origin="log:1@8").changes[0].origin == Origin(1, 8)
-    assert core.checkpoint.origins == {1: 8}
-
-
 def test_a_replaced_log_begins_its_own_origins() -> None:
     """In the next era the new log's copies count, from the first offset on, and those of the one before don't."""
     core = Core(partitions=2)
@@ -465,11 +177,6 @@ def test_a_replaced_log_begins_its_own_origins() -> None:
     assert core.write({"id": HERE, "a": 3}, origin="next:1@0").changes[0].origin == Origin(1, 0)
     forward = core.write({"id": THERE}).forwards[0]
     assert forward.origin == CopyOf("next", Origin(0, 2))
-
-
-def test_a_forwarded_record_does_not_travel_on() -> None:
-    """A record with an origin that is still in the wrong place is refused: it would circle for ever."""
-    assert reasons(Core(partitions=2).write({"id": THERE}, origin="log:1@7")) == ["bad header"]
 
 
 # the state is a function of the log
@@ -500,21 +207,6 @@ def test_another_key_text_under_the_same_sow_key_is_refused(monkeypatch: pytest.
     assert core.write({"id": "b"}, "sow_delete").outcomes == {"2": "deleted 0"}
 
 
-def test_correlation_and_due_time_travel_with_the_change() -> None:
-    """What the writer says beside the body is on the change."""
-    change = only(Core().write({"id": 1}, correlation="c", expiration="2.5").changes)
-    assert (change.correlation, change.expires) == ("c", 3500)
-    assert only(Core().write({"id": 1}, expiration="0").changes).expires is None
-
-
-def test_a_record_too_large_with_its_origin_is_refused() -> None:
-    """A record whose headers leave no room for an origin is a dead letter, not a message that Kafka refuses."""
-    core = Core(partitions=2, record_bytes_max=64)
-    junk = ("x", b"x" * core.definition.kafka.log_bytes_max)
-    step = core.apply(LogRecord(0, 0, None, b'{"id":"%s"}' % THERE.encode(), [junk]))
-    assert (reasons(step), step.forwards) == (["too large"], [])
-
-
 # computed fields
 
 
@@ -535,88 +227,6 @@ def test_a_delete_by_body_is_preprocessed() -> None:
     assert core.write({"name": "a"}, "sow_delete").outcomes == {}
     assert core.write(None, "sow_delete", key=b"B").outcomes == {}
     assert (core.body("A"), core.body("B")) == (None, None)
-
-
-def test_enrichment_sees_what_preprocessing_has_made() -> None:
-    """The stages follow each other, and the record has the fields of both."""
-    core = Core(preprocessing=["/a + 1 AS /a"], enrichment=["/a + 1 AS /b", "SOW_KEY() AS /key"])
-    core.write({"id": 1, "a": 1})
-    assert core.body("1") == {"id": 1, "a": 2, "b": 3, "key": sow_key(DOMAIN, "1").decode()}
-
-
-def test_a_delta_is_enriched_before_it_is_merged() -> None:
-    """Only its own fields are seen; those of the record are there as the previous ones."""
-    core = Core(enrichment=["/a AS /seen", "/a OF PREVIOUS AS /before"])
-    core.write({"id": 1, "a": 1})
-    core.write({"id": 1, "b": 1}, "delta_publish")
-    assert core.body("1") == {"id": 1, "a": 1, "b": 1, "seen": None, "before": 1}
-
-
-def test_several_updates_in_a_batch_follow_each_other() -> None:
-    """Each sees the record as the one before it has left it, whether or not that is in the store."""
-    core = Core(enrichment=["COALESCE(/n OF PREVIOUS, 0) + 1 AS /n"])
-    core.write({"id": 1})
-    delete: Headers = [("sow.command", b"sow_delete")]
-    step = core.apply(
-        LogRecord(1, 0, None, b'{"id":1}'),
-        LogRecord(2, 0, None, b'{"id":2}'),
-        LogRecord(3, 0, None, b'{"id":1}'),
-        LogRecord(4, 0, None, b'{"id":1}', delete),
-        LogRecord(5, 0, None, b'{"id":1}'),
-    )
-    bodies = [change.body and orjson.loads(change.body)["n"] for change in step.changes]
-    assert bodies == [2, 1, 3, None, 1]
-
-
-def test_a_deleted_record_has_no_previous_state() -> None:
-    """Also while its numbers are remembered, which another owner may not do any more."""
-    core = Core(enrichment=["/a OF PREVIOUS AS /before", "LAST_UPDATED() AS /at"])
-    core.write({"id": 1, "a": 1}, publisher="p", sequence="1")
-    core.write({"id": 1}, "sow_delete", publisher="p", sequence="2")
-    core.write({"id": 1}, publisher="p", sequence="3")
-    assert core.body("1") == {"id": 1, "before": None, "at": None}
-
-
-def test_a_repeat_is_not_enriched_again() -> None:
-    """A counter stays where it is when a message comes twice."""
-    core = Core(enrichment=["COALESCE(/n OF PREVIOUS, 0) + 1 AS /n"])
-    core.write({"id": 1}, publisher="p", sequence="1")
-    assert core.write({"id": 1}, publisher="p", sequence="1").outcomes == {"1": "repeat"}
-    assert core.body("1") == {"id": 1, "n": 1}
-
-
-def test_a_misplaced_message_is_forwarded_as_it_came() -> None:
-    """Its key is computed to find its owner, who computes it once more."""
-    core = Core(2, preprocessing=["/name AS /id"], enrichment=["1 AS /n"])
-    body = b'{"name" : "%s"}' % THERE.encode()
-    step = core.write(body)
-    assert step.forwards == [Forward(1, LogRecord(0, 1000, None, body, []), CopyOf("log", Origin(0, 0)))]
-    core.write({"name": HERE}, origin="log:1@0")
-    assert core.body(HERE) == {"name": HERE, "id": HERE, "n": 1}
-
-
-def test_time_is_the_logs() -> None:
-    """It is when the log took the message, and does not run backwards."""
-    core = Core(enrichment=["UNIX_TIMESTAMP() AS /at", "LAST_UPDATED() AS /before", "BOOKMARK() AS /place"])
-    core.time = 86_400_500
-    core.write({"id": 1})
-    assert core.body("1") == {"id": 1, "at": 86_400.5, "before": None, "place": "orders:0@0"}
-    core.time = 5
-    core.write({"id": 1})
-    assert core.body("1") == {"id": 1, "at": 86_400.5, "before": 86_400.5, "place": "orders:0@1"}
-
-
-def test_what_is_known_of_a_message() -> None:
-    """Its size as it came, in both stages, what its publisher called it, and its topic."""
-    fields = ["MESSAGE_SIZE() AS /{}/size", "CORRELATION_ID() AS /{}/name", "TOPIC_NAME() AS /{}/topic"]
-    stages = {"preprocessing": "p", "enrichment": "e"}
-    definition: dict[str, Any] = {
-        stage: [field.format(path) for field in fields] for stage, path in stages.items()
-    }
-    core = Core(**definition)
-    core.write(b'{ "id": 1 }', correlation="c")
-    known = {"size": 11, "name": "c", "topic": "orders"}
-    assert core.body("1") == {"id": 1, "p": known, "e": known}
 
 
 @pytest.mark.parametrize(
@@ -640,15 +250,6 @@ def test_a_message_that_makes_no_record_is_a_dead_letter(
     assert step.changes == []
     core.write({"id": 1, "name": "y", "names": "y"})
     assert core.body("y") is not None
-
-
-def test_enrichment_may_not_outgrow_the_limit() -> None:
-    """The size of the record counts, not of the message; the record before stays."""
-    core = Core(enrichment=["CONCAT(/a, /a OF PREVIOUS) AS /a HINT OPTIONAL"], record_bytes_max=64)
-    core.write({"id": 1, "a": "x" * 30})
-    assert reasons(core.write({"id": 1, "a": "y" * 30})) == ["too large"]
-    assert reasons(core.write({"id": 1, "a": "y" * 30}, "delta_publish")) == ["too large"]
-    assert core.body("1") == {"id": 1, "a": "x" * 30}
 
 
 def test_what_can_not_be_read_is_refused_before_anything_is_computed() -> None:
@@ -682,38 +283,62 @@ def test_a_producers_time_moves_nothing() -> None:
     assert only(core.write(None, "expire", b"1", guard="0").changes).reason == "expired"
 
 
-@pytest.mark.parametrize(
-    ("time", "time_type", "likely"),
-    [
-        (1_732_658_000_000_000, CREATE_TIME, "sends microseconds or nanoseconds as milliseconds"),
-        (2**63 - 1, CREATE_TIME, "sends microseconds"),
-        (-1, 0, "sends no time"),
-        (TIME_MAX + 1, LOG_APPEND_TIME, "the clock of the broker is wrong"),
-    ],
-)
-def test_a_time_that_no_date_can_express(time: int, time_type: int, likely: str) -> None:
-    """The record is a dead letter with the likely cause, whatever its command, and those after it are applied."""
+def test_a_topic_without_a_sow_passes_messages_on() -> None:
+    """Partition and offset are the key; a command for a record is refused."""
     core = Core()
-    step = core.apply(
-        LogRecord(0, time, None, b'{"id":1}', None, time_type),
-        LogRecord(1, time, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")], time_type),
-        LogRecord(2, 900, None, b'{"id":3}'),
-    )
-    assert reasons(step) == ["bad time", "bad time"]
-    assert f"got {time}" in step.dead[0].message
-    assert likely in step.dead[0].message
-    assert only(step.changes).time == core.checkpoint.time == 900
+    core.definition = define_topic(name="orders", sow=False)
+    change = only(core.write({"a": 1}).changes)
+    assert (change.sow_key, change.body, change.previous) == (b"0@0", b'{"a":1}', None)
+    assert reasons(core.write(None, "sow_delete")) == ["no sow"]
 
 
-def test_a_due_time_that_never_comes_is_over() -> None:
-    """Version 0.1 let a producer's time move log time: records of then were due tens of thousands of years later."""
-    core = Core(**PRODUCERS)
-    core.write({"id": 1})
-    key = sow_key(DOMAIN, "1")
-    view = Overlay(core.store)
-    held = view.get(key)
-    assert held is not None
-    view.put(key, replace(held, time=2**55, expires=2**55 + 1000))
-    written = view.written(core.store.checksum())
-    core.store.commit(written.entries, written.checksum, b"", written.expiries)
-    assert only(core.write(None, "expire", b"1", guard="0").changes).reason == "expired"
+def test_limits_change_at_a_position_of_the_log() -> None:
+    """Definitions that change nothing, have a key or name an unknown schema have no effect."""
+    core = Core()
+    limits = core.checkpoint.limits
+    longer = dataclasses.replace(limits, repeat_window=5)
+    assert core.write(define_value(limits, limits), "define").outcomes == {"0": "noop"}
+    assert core.write(define_value(limits, longer), "define").outcomes == {"1": "applied"}
+    assert core.checkpoint.limits == longer
+    assert reasons(core.write(define_value(limits, longer), "define", key=b"1")) == ["bad definition"]
+    typed = dataclasses.replace(longer, schema="other")
+    assert reasons(core.write(define_value(longer, typed), "define")) == ["bad definition"]
+
+
+def test_commands_are_for_topics_of_some_kinds() -> None:
+    """Each refusal has a reason of its own."""
+    core = Core()
+    assert reasons(core.write(b"{..}", "delta", key=b"1")) == ["no documents"]
+    assert reasons(core.write(b"{}", "partials")) == ["bad header"]
+    documents = Core(documents=True)
+    assert only(documents.write(b'{..,"a":1}', "delta", key=b"1").changes).writes is not None
+
+
+def test_a_sow_key_is_for_topics_that_take_one() -> None:
+    """Another topic would otherwise ignore it."""
+    step = Core().apply(LogRecord(0, 1000, None, b'{"id":1}', [("sow.key", b"a")]))
+    assert reasons(step) == ["bad header"]
+    taken = Core(key={"from": "header"}).apply(LogRecord(0, 1000, None, b"{}", [("sow.key", b"a")]))
+    assert only(taken.changes).sow_key == b"a"
+
+
+def test_a_repeat_is_no_change() -> None:
+    """Its outcome tells why; a forwarded copy that was seen is one, too."""
+    core = Core()
+    core.write({"id": 1}, publisher="p", sequence="5")
+    assert core.write({"id": 1}, publisher="p", sequence="5").outcomes == {"1": "repeat"}
+
+
+def test_a_misplaced_record_makes_no_change_here() -> None:
+    """Its owner applies it."""
+    step = Core(partitions=2).write({"id": THERE})
+    assert (step.changes, len(step.forwards), step.outcomes) == ([], 1, {"0": "forwarded 1"})
+
+
+def test_the_log_of_a_view_has_partial_states_only() -> None:
+    """A publish belongs into the topics that it reads."""
+    core = Core()
+    orders, view = {"name": "orders", "key": "/id"}, {"name": "late", "from": "orders"}
+    core.definition = Topics.model_validate({"topics": [orders], "views": [view]}).named("late")
+    assert reasons(core.write({"id": 1})) == ["view"]
+    assert reasons(core.write(b"{}", "partials")) == ["bad message"]

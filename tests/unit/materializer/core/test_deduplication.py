@@ -2,8 +2,9 @@
 
 import pytest
 
-from sowline.commands.command import Command
+from sowline.commands.command import Command, Origin
 from sowline_materializer.core.deduplication import PUBLISHERS_MAX, is_repeat, note_number
+from tests.unit.materializer.core.test_applier import HERE, THERE, Core
 
 WINDOW = 100
 
@@ -76,3 +77,64 @@ def test_no_numbers_are_none() -> None:
     """A record without numbers says nothing of them."""
     assert note_number(None, Command(), 0, 0 - WINDOW) == (None, 0)
     assert note_number({"p": (5, 0, 0)}, Command(), 101, 101 - WINDOW) == (None, 0)
+
+
+def test_a_repeat_is_dropped() -> None:
+    """A publisher's number that is not above its last one for the record changes nothing."""
+    core = Core()
+    core.write({"id": 1, "a": 1}, publisher="p", sequence="5")
+    for sequence in ("5", "4", "4.9"):
+        step = core.write({"id": 1, "a": 2}, publisher="p", sequence=sequence)
+        assert (step.changes, list(step.outcomes.values())) == ([], ["repeat"])
+    assert core.write({"id": 1, "a": 3}, publisher="p", sequence="5.1").changes
+    assert core.body("1") == {"id": 1, "a": 3}
+
+
+def test_repeats_are_judged_for_each_record() -> None:
+    """A number that another record has seen is news to this one."""
+    core = Core()
+    core.write({"id": 1}, publisher="p", sequence="5")
+    assert core.write({"id": 2}, publisher="p", sequence="3").changes
+
+
+def test_a_deleted_record_remembers_its_numbers() -> None:
+    """A publish that is repeated after its record was deleted does not bring the record back."""
+    core = Core()
+    core.write({"id": 1}, publisher="p", sequence="1")
+    core.write({"id": 1}, "sow_delete", publisher="p", sequence="2")
+    assert core.write({"id": 1}, publisher="p", sequence="1").outcomes == {"2": "repeat"}
+    assert core.write({"id": 1}, "sow_delete", publisher="p", sequence="2").outcomes == {"3": "repeat"}
+    assert core.body("1") is None
+
+
+def test_numbers_are_forgotten_after_the_window_of_log_time() -> None:
+    """The window counts the log's append time, and that never runs backwards."""
+    core = Core(repeat_window="1s")
+    core.write({"id": 1}, publisher="p", sequence="5")
+    core.time = 2000
+    assert core.write({"id": 1}, publisher="p", sequence="5").outcomes == {"1": "repeat"}
+    core.time = 2001
+    core.write(b"{")
+    core.time = 0
+    assert core.write({"id": 1}, publisher="p", sequence="5").changes
+    assert core.checkpoint.time == 2001
+
+
+def test_a_ninth_publisher_is_counted() -> None:
+    """The step counts publishers that were forgotten before their time."""
+    core = Core()
+    steps = [core.write({"id": 1}, publisher=f"p{n}", sequence="1") for n in range(9)]
+    assert [step.publishers_pushed_out for step in steps] == [0] * 8 + [1]
+    assert core.write({"id": 1}, publisher="p0", sequence="1").changes
+
+
+@pytest.mark.parametrize("origin", ["mirrored:1@99999999999", "mirrored:1@0", "LOG:1@8", "log2:1@8"])
+def test_a_copy_from_another_log_is_dropped_and_decides_nothing(origin: str) -> None:
+    """Its offsets are not this log's; copies that come after it are judged as if it had never been."""
+    core = Core(partitions=2)
+    core.write({"id": HERE, "a": 1}, origin="log:1@7")
+    for key in (HERE, THERE):
+        step = core.write({"id": key, "a": 2}, origin=origin)
+        assert (list(step.outcomes.values()), step.changes, step.forwards) == (["foreign"], [], [])
+    assert core.write({"id": HERE, "a": 3}, origin="log:1@8").changes[0].origin == Origin(1, 8)
+    assert core.checkpoint.origins == {1: 8}

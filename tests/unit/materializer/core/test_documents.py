@@ -85,43 +85,6 @@ def test_a_delta_is_a_change_with_its_account_and_its_text(log: Log) -> None:
     assert (second.key_text, second.outcome, second.op) == ("a", None, "delta")
 
 
-def test_a_delta_that_changes_nothing_is_a_change(log: Log) -> None:
-    """With its outcome, and redundant where the tags are the same too."""
-    log.delta('{"n":1}')
-    same, other, tagged = log.delta(".."), log.delta("if ~ then {} end"), log.delta("..", tags="x")
-    assert [change.outcome for change in (same, other, tagged)] == ["noop", "condition_false", "noop"]
-    assert [change.body for change in (same, other, tagged)] == [b'{"n":1}'] * 3
-    accounts = [change.writes for change in (same, other, tagged)]
-    assert [(of.version, of.mutated, of.redundant) for of in accounts if of] == [
-        (2, 0, True),
-        (3, 0, True),
-        (4, 0, False),
-    ]
-
-
-def test_the_account_outlives_a_deletion(log: Log) -> None:
-    """The change's value is empty, not null, so that compaction keeps it; a re-created document goes on from it."""
-    log.delta('{"n":1}')
-    gone = log.delta("~")
-    assert (gone.body, gone.value, gone.previous, gone.reason) == (None, b"", b'{"n":1}', "deleted")
-    again = log.delta('{"n":2}')
-    assert again.writes is not None
-    assert (again.writes.version, again.writes.first, again.writes_before) == (3, 0, gone.writes)
-    assert (again.previous, log.checkpoint.records) == (None, 1)
-
-
-def test_deletes_publishes_and_merges_are_writes(log: Log) -> None:
-    """Whatever command makes them."""
-    log.change(b'{"id":"a","n":1}')
-    merged = log.change(b'{"id":"a","m":2}', command="delta_publish")
-    gone = log.change(None, command="sow_delete")
-    assert merged.writes is not None
-    assert gone.writes is not None
-    assert orjson.loads(merged.body or b"") == {"id": "a", "n": 1, "m": 2}
-    assert (gone.writes.version, gone.outcome, gone.op) == (3, "deleted 1", "delete")
-    assert log.write(None, command="sow_delete").outcomes == {"3": "deleted 0"}
-
-
 def test_every_record_that_a_delete_selects_is_written(log: Log) -> None:
     """Each has an account of its own, and the last says how many."""
     log.delta('{"n":1}')
@@ -158,18 +121,6 @@ def test_the_fields_of_a_template_are_in_every_document() -> None:
     assert hidden.writes is not None
     assert (hidden.writes.redundant, hidden.writes.hidden) == (False, None)
     assert log.delta('{..,"n":~}?').body is None
-
-
-def test_a_delta_publish_leaves_the_template_out() -> None:
-    """It is merged into what writers wrote."""
-    log = Log(template={"type": "review"})
-    log.delta('{"n":1}')
-    made = log.change(b'{"id":"a","q":2}', command="delta_publish")
-    assert made.writes is not None
-    assert (orjson.loads(made.body or b""), made.writes.hidden) == (
-        {"n": 1, "id": "a", "q": 2, "type": "review"},
-        None,
-    )
 
 
 def test_hidden_fields_count_in_the_size() -> None:
@@ -285,17 +236,6 @@ def test_the_largest_depth_is_not_that_of_a_library(
 def test_a_delta_needs_documents() -> None:
     """The language is theirs."""
     assert Log(documents=False).refused(b"{}", command="delta") == "no documents"
-
-
-def test_a_document_that_expires_is_deleted() -> None:
-    """By a write like any other."""
-    log = Log(expiration="enabled")
-    made = log.delta('{"n":1}', expiration="1")
-    log.delta("..", b"b")
-    log.delta("..", b"b")
-    gone = log.change(None, command="expire", guard=str(made.position))
-    assert gone.writes is not None
-    assert (gone.reason, gone.writes.version, gone.value) == ("expired", 2, b"")
 
 
 def test_a_repeat_writes_nothing(log: Log) -> None:

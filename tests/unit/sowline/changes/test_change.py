@@ -9,10 +9,12 @@ from msgspec.structs import replace
 from sowline.changes.change import REMOVED_BYTES_MAX, Change, fit_header
 from sowline.changes.event import read_event
 from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Begin, Progress
-from sowline.commands.command import Headers, Origin
+from sowline.commands.command import PARTIALS, Headers, Origin
 from sowline.config.topic_definition import define_topic
+from sowline.language.emodb.writes import DocumentMetadata, Writes
 from sowline.model.difference import REMOVED_CHARS_MAX, ChangeDelta
 from sowline.model.limits import Limits
+from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
 
 positions = st.builds(Position, st.integers(0, 5), st.integers(-1, 10**15), st.integers(0, 10**6))
@@ -179,3 +181,70 @@ def test_a_record_without_our_header_is_no_change(headers: list[tuple[str, bytes
     """What somebody else wrote to the topic is told apart."""
     with pytest.raises(ValueError, match="expected a change with a 'sow' header"):
         read_event(b"1", b"{}", headers)
+
+
+WRITES = Writes(2, "b", 1, 9, 9)
+BEFORE = Writes(1, "a", 1, 1, 1)
+
+
+def test_the_log_time_is_the_brokers() -> None:
+    """A time that a producer gives may be later; replays go by it only before Kafka has dated a record."""
+    assert (UPDATE.partition_time, UPDATE.replay_time) == (9, 9)
+    later = replace(UPDATE, time=20, log_time=9)
+    assert (later.partition_time, later.replay_time) == (9, 9)
+    undated = replace(UPDATE, time=TIME_MAX + 1)
+    assert (undated.partition_time, undated.replay_time) == (0, TIME_MAX)
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        (UPDATE, UPDATE.body),
+        (replace(UPDATE, body=None), None),
+        (replace(UPDATE, body=None, writes=WRITES), b""),
+        (replace(UPDATE, body=None, states=b"{}"), b""),
+    ],
+    ids=["record", "deletion", "deleted document", "hidden group"],
+)
+def test_what_outlives_a_body_keeps_the_event(change: Change, value: bytes | None) -> None:
+    """Compaction removes events without a value."""
+    assert change.value == value
+
+
+def test_a_document_is_known_by_its_key_and_its_writes() -> None:
+    """Before and after a change, if it was written."""
+    document = replace(UPDATE, key_text="a", writes=WRITES, writes_before=BEFORE)
+    assert (document.known, document.known_before) == (
+        DocumentMetadata("a", WRITES),
+        DocumentMetadata("a", BEFORE),
+    )
+    assert (UPDATE.known, UPDATE.known_before) == (None, None)
+    assert not document.is_redundant
+    assert replace(document, writes=replace(WRITES, redundant=True)).is_redundant
+
+
+def test_states_alone_are_nothing_new() -> None:
+    """Subscribers of a view get no message for them."""
+    same = replace(UPDATE, op=PARTIALS, previous=UPDATE.body)
+    assert same.shows_nothing_new
+    assert not replace(same, previous=b"{}").shows_nothing_new
+    assert not replace(same, op="publish").shows_nothing_new
+
+
+def test_an_event_that_is_written_again_has_the_rank_of_its_era() -> None:
+    """That outranks each event of earlier eras."""
+    assert UPDATE.rank == (0, Position(0, 7))
+    assert replace(UPDATE, emitted_in=2).rank == (2, Position(0, 7))
+
+
+def test_all_that_a_change_carries_is_in_its_headers() -> None:
+    """Each in a header of its own, where it is not a short fact."""
+    change = replace(UPDATE, writes=WRITES, text=b"{..}", states=b"{}").traced("00-a-b-01")
+    assert [name for name, _ in change.headers()] == [
+        "sow",
+        "sow.previous",
+        "sow.document",
+        "sow.text",
+        "sow.states",
+        "traceparent",
+    ]

@@ -12,6 +12,7 @@ from sowline.changes.partials import (
     Partials,
     PartialState,
     encode_held,
+    read_head,
     read_held,
     read_partials,
     read_reflected,
@@ -105,3 +106,9 @@ def test_what_a_view_reflects_is_text_in_json() -> None:
     taken = {3: "orders:3@7;customers:0@1"}
     assert read_reflected(reflected_fields(positions, taken)) == (positions, taken)
     assert read_reflected(reflected_fields({}, {})) == ({}, {})
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"\xff"])
+def test_a_message_that_can_not_be_read_is_none(value: bytes | None) -> None:
+    """The service that reads only the heads passes it over."""
+    assert read_head(value) is None

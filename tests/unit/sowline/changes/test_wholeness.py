@@ -96,3 +96,31 @@ def test_what_an_owner_has_written_before_counts_of_the_same_topic() -> None:
     events = [progress(at(9), at(8))._replace(changes_id=id) for id in ("id", "id@5", "other", "other@5")]
     for reader in ("id", "id@5"):
         assert [is_of(event, reader) for event in events] == [True, True, False, False]
+
+
+class PlainRun:
+    """Changes that are not written again, as the native core has them."""
+
+    def __init__(self, *offsets: int) -> None:
+        self._offsets = offsets
+
+    def follow(self, state: tuple[Position, int, bool]) -> tuple[Position | None, int, bool]:
+        """Return the state after these changes."""
+        _, due, is_refilling = state
+        return (
+            (at(self._offsets[-1]), self._offsets[-1] + 1, is_refilling)
+            if self._offsets
+            else (None, due, is_refilling)
+        )
+
+
+def test_many_plain_changes_are_taken_at_once() -> None:
+    """The state after them is that of their last one; without any it stays."""
+    wholeness = Wholeness()
+    assert not wholeness.has_position
+    wholeness.saw([progress(at(-1), at(-1))])
+    wholeness.saw_plain(PlainRun(3, 4))
+    assert (wholeness.has_position, wholeness.state) == (True, (at(4), 5, False))
+    wholeness.saw_plain(PlainRun())
+    assert wholeness.state == (at(4), 5, False)
+    assert wholeness.is_whole

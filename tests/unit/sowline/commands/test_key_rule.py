@@ -232,3 +232,45 @@ def test_origins_give_a_copy_its_key() -> None:
     """A forwarded copy has the key of what was forwarded."""
     command = read_command([("sow.origin", b"log:1@5"), ("sow.origin_time", b"12")])
     assert (command.origin, command.origin_time) == (CopyOf("log", Origin(1, 5)), 12)
+
+
+RULES = [FieldKeys((("id",),), b"a\0"), SuppliedKeys("kafka_key"), GeneratedKeys("desk", {}, "1")]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_kafka_key_names_a_record_without_a_body(rule: Any) -> None:
+    """For a delete, by each kind of key."""
+    assert rule.named(LogRecord(7, 1000, b"5", None), Command()) == "5"
+    assert refusal(rule.named, LogRecord(7, 1000, None, None), Command()) == "key missing"
+    assert refusal(rule.named, LogRecord(7, 1000, b"\xff", None), Command()) == "bad key"
+
+
+def test_the_key_text_of_a_stored_record() -> None:
+    """That of fields is in the body; any other one is the SOW key."""
+    texts = [rule.text_of(b"7", b'{"id":5}') for rule in RULES]
+    assert texts == ["5", "7", "7"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_text_that_can_be_no_key_is_refused(rule: Any) -> None:
+    """By each kind of key, before there is a record."""
+    rule.check("5")
+    assert refusal(rule.check, "") == "key missing"
+    assert refusal(rule.check, "x" * 5000) == "bad key"
+
+
+def test_a_sow_key_is_a_hash_or_the_text() -> None:
+    """The hash is of the key domain and the text."""
+    hashed, supplied, generated = (rule.sow_key("5") for rule in RULES)
+    assert (supplied, generated) == (b"5", b"5")
+    assert (
+        hashed == FieldKeys((("other",),), b"a\0").sow_key("5") != FieldKeys((("id",),), b"b\0").sow_key("5")
+    )
+    assert refusal(RULES[1].sow_key, "\ud800") == "bad key"
+
+
+def test_topics_of_fields_take_no_other_key() -> None:
+    """The refusal names the fields."""
+    with pytest.raises(SowlineError, match="the topic makes its keys from /id, got '7'"):
+        RULES[0].given({"id": 5}, "7")
+    assert RULES[0].given({"id": 5}, None) == "5"

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from sowline.cli.doctor.command import doctor
-from sowline.config.kafka_options import read_options
+from sowline.config.kafka_options import kafka_config, read_options
 from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
 
@@ -51,3 +51,14 @@ def test_the_doctor_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOWLINE_KAFKA_OPTIONS", "sasl.password=hush,oops")
     done = CliRunner().invoke(doctor, ["--json"])
     assert (done.exit_code, "SOWLINE_KAFKA_OPTIONS" in done.output, "hush" in done.output) == (1, True, False)
+
+
+def test_a_client_has_defaults_that_options_replace() -> None:
+    """All options of Kafka's library are texts."""
+    plain = kafka_config("broker:9092")
+    assert plain["bootstrap.servers"] == "broker:9092"
+    assert kafka_config("broker:9092", {"log_level": "7", "sasl.username": "ann"}) == {
+        **plain,
+        "log_level": "7",
+        "sasl.username": "ann",
+    }

@@ -1,4 +1,4 @@
-"""`views:` in `topics.yaml`: what a view is, and which views are refused."""
+"""`views:` and `conflated:` in `topics.yaml`: what a computed topic is, and which are refused."""
 
 import pickle
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from sowline.config.topics import Topics, parse_topics
-from sowline.config.views import ViewDefinition
+from sowline.config.views import ConflatedDefinition, ViewDefinition
 from sowline.errors import SowlineError
+from sowline.model.difference import Keys
 from sowline.model.limits import MIB
 
 TOTALS: dict[str, Any] = {"grouping": ["/region"], "projection": ["SUM(/qty) AS /qty"]}
@@ -86,19 +87,6 @@ def test_a_change_of_a_view_has_room_for_the_states() -> None:
         topic.kafka.log_bytes_max
         == topics().named("orders").kafka.log_bytes_max + topic.limits.record_bytes_max
     )
-
-
-def test_a_view_may_read_a_view() -> None:
-    """In any order; one behind the other they have the partitions of the topic that they read in the end."""
-    found = topics(
-        {"name": "c", "from": "b"}, {"name": "b", "from": "a"}, {"name": "a", "from": "orders"}, partitions=3
-    )
-    assert [(topic.name, topic.partitions) for topic in found.topics] == [
-        ("orders", 3),
-        ("a", 3),
-        ("b", 3),
-        ("c", 3),
-    ]
 
 
 def test_a_definition_can_be_sent_to_another_process() -> None:
@@ -185,36 +173,6 @@ def test_the_filter_of_a_view_is_on_the_fields_of_a_record() -> None:
     assert message.startswith("Value error, expected")
 
 
-def test_a_view_reads_a_topic_that_keeps_records() -> None:
-    """One that is defined, and not of a circle."""
-    assert "reads topic 'trades', which is not defined" in refused({"name": "totals", "from": "trades"})
-    assert "in a circle, got a, b" in refused({"name": "a", "from": "b"}, {"name": "b", "from": "a"})
-    assert "in a circle, got a" in refused({"name": "a", "from": "a"})
-    with pytest.raises(ValidationError, match="which keeps no records"):
-        Topics.model_validate(
-            {"topics": [{"name": "orders", "sow": False}], "views": [{"name": "totals", "from": "orders"}]}
-        )
-
-
-def test_names_are_used_once() -> None:
-    """A view is no topic of another name, and its Kafka topics are its own."""
-    assert "topic 'orders' is used twice" in refused({"name": "orders", "from": "orders"})
-    twice = {"name": "a", "from": "orders"}
-    assert "topic 'a' is used twice" in refused(twice, twice)
-    assert "Kafka topic 'a.b.partials' is used twice" in refused(
-        {"name": "a/b", "from": "orders"}, {"name": "a.b", "from": "orders"}
-    )
-
-
-def test_a_fanout_may_read_a_view() -> None:
-    """As any topic."""
-    found = parse_topics(
-        "topics: [{name: orders, key: /id}]\nviews: [{name: large, from: orders, filter: '/qty > 1'}]\n"
-        "fanouts: [{name: all, topic: large}]\n"
-    )
-    assert found.fanouts[0].topic == "large"
-
-
 def test_an_error_names_its_line() -> None:
     """As everywhere in `topics.yaml`."""
     text = (
@@ -222,3 +180,171 @@ def test_an_error_names_its_line() -> None:
     )
     with pytest.raises(SowlineError, match="line 5"):
         parse_topics(text)
+
+
+DECLARED: list[dict[str, Any]] = [
+    {"name": "orders", "key": ["/id", "/client/day"]},
+    {"name": "clients", "key": "/id"},
+    {"name": "notes", "key": {"from": "kafka_key"}},
+]
+
+
+GROUPS: dict[str, Any] = {"grouping": ["/who", "/client/day"], "projection": ["SUM(/hours) AS /hours"]}
+
+
+ONE: dict[str, Any] = {"topic": "clients", "on": "/client/id = /id", "as": "c"}
+
+
+MANY: dict[str, Any] = {**ONE, "multiply": True}
+
+
+KEY: Keys = (("id",), ("client", "day"))
+
+
+def key_fields(view: dict[str, Any], source: str = "orders") -> Keys:
+    """Return the key fields of a view, which are also those of a conflated topic of it."""
+    views = [{"name": "view", "from": source, **view}]
+    slow = [{"name": "slow", "from": "view", "interval": "1s"}]
+    topics = Topics.model_validate({"topics": DECLARED, "views": views, "conflated": slow})
+    found = topics.named("view").key_fields
+    assert topics.named("slow").key_fields == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (GROUPS, (("who",), ("client", "day"))),
+        ({**GROUPS, "projection": ["MAX(/hours) AS /who"]}, (("who",), ("client", "day"))),
+        ({}, KEY),
+        ({"filter": "/hours > 1"}, KEY),
+        ({"projection": ["/id", "/client", "/hours"]}, KEY),
+        ({"projection": ["/id AS /o/id", "/client AS /c", "/id"]}, (("o", "id"), ("id",), ("c", "day"))),
+        ({"projection": ["/client/day", "/hours"]}, (("client", "day"),)),
+        ({"projection": ["UPPER(/id) AS /id", "/hours"]}, ()),
+        ({"join": [ONE]}, KEY),
+        ({"join": [{**ONE, "as": "client"}]}, (("id",),)),
+        ({"join": [MANY]}, (*KEY, ("c", "id"))),
+        ({"join": [MANY], "projection": ["/id", "/c/id AS /client"]}, (("id",), ("client",))),
+        ({"join": [MANY], **GROUPS}, (("who",), ("client", "day"))),
+    ],
+)
+def test_the_key_fields_of_a_view(view: dict[str, Any], expected: Keys) -> None:
+    """They are the grouping, or the key fields of the source and of joined topics where the projection has them."""
+    assert key_fields(view) == expected
+
+
+def test_a_source_without_key_fields() -> None:
+    """A view of single records has none either; one of groups has those of the grouping."""
+    assert key_fields({}, "notes") == ()
+    assert key_fields(GROUPS, "notes") == (("who",), ("client", "day"))
+
+
+def test_the_key_fields_of_a_topic() -> None:
+    """They are those of its definition."""
+    topics = Topics.model_validate({"topics": DECLARED})
+    assert [topic.key_fields for topic in topics.topics] == [KEY, (("id",),), ()]
+
+
+def conflated(**given: Any) -> ConflatedDefinition:
+    """Return the definition of a conflated topic of `orders`."""
+    return ConflatedDefinition.model_validate({"name": "slow", "from": "orders", "interval": "1s", **given})
+
+
+@pytest.mark.parametrize(
+    ("interval", "interval_ms"), [("10ms", 10), ("1s", 1000), ("1h", 3_600_000), ("9ms", None), ("61m", None)]
+)
+def test_a_conflated_topic_has_an_interval(interval: str, interval_ms: int | None) -> None:
+    """Of 10 ms to an hour."""
+    if interval_ms is not None:
+        assert conflated(interval=interval).interval_ms == interval_ms
+        return
+    with pytest.raises(ValidationError, match="expected an interval of 10ms to 1h"):
+        conflated(interval=interval)
+
+
+def test_a_conflated_topic_has_the_records_of_its_source() -> None:
+    """With their SOW keys and all of their fields; the interval may change while it has state."""
+    made = conflated()
+    assert made.has_keys_of_source
+    assert made.read_topics == ["orders"]
+    assert made.keeps(("a", "b"))
+    assert made.key_fields({"orders": (("id",),)}) == (("id",),)
+    assert made.digest == conflated(interval="5s").digest != conflated(**{"from": "trades"}).digest
+
+
+JOIN: dict[str, Any] = {"topic": "users", "on": "/user = /id", "as": "u"}
+
+
+def test_a_view_describes_its_computation() -> None:
+    """As JSON, for clients and tools."""
+    join = {**JOIN, "kind": "inner", "multiply": True}
+    made = view(**TOTALS, join=[join], filter="/qty > 0", having="/qty > 1")
+    assert made.described() == {
+        "from": "orders",
+        "filter": "/qty > 0",
+        "grouping": ["/region"],
+        "projection": "/region, SUM(/qty) AS /qty",
+        "having": "/qty > 1",
+        "joins": [{"topic": "users", "on": "/user = /id", "as": "u", "kind": "inner", "multiply": True}],
+        "interval_ms": 0,
+    }
+    assert conflated().described() == {
+        "from": "orders",
+        "filter": "",
+        "grouping": [],
+        "projection": "",
+        "having": "",
+        "joins": [],
+        "interval_ms": 1000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "is_kept"),
+    [
+        ({}, ("id",), True),
+        ({"projection": ["/id"]}, ("id",), True),
+        ({"projection": ["/id AS /other"]}, ("id",), False),
+        ({"projection": ["UPPER(/id) AS /id"]}, ("id",), False),
+        ({"join": [{**JOIN, "as": "id"}]}, ("id",), False),
+    ],
+)
+def test_a_view_keeps_fields_of_its_source(
+    given: dict[str, Any], path: tuple[str, ...], is_kept: bool
+) -> None:
+    """If its records have them, unchanged, at the same path."""
+    assert view(**given).keeps(path) is is_kept
+
+
+def test_a_join_is_read_as_pairs_of_fields() -> None:
+    """That of the source first; a join is part of what determines the records."""
+    made = view(join=[{**JOIN, "on": "/user = /id AND [/sub unit] = /unit"}])
+    (join,) = made.joins
+    assert [(str(ours), str(theirs)) for ours, theirs in join.equalities] == [
+        ("/user", "/id"),
+        ("[/sub unit]", "/unit"),
+    ]
+    assert made.read_topics == ["orders", "users"]
+    assert len({made.digest, view().digest, view(join=[JOIN]).digest}) == 3
+
+
+@pytest.mark.parametrize(
+    ("join", "message"),
+    [
+        (
+            [{**JOIN, "on": "/user"}],
+            "expected fields such as /customer = /id, with AND between them, got '/user'",
+        ),
+        ([{**JOIN, "on": "user = id"}], "expected a path"),
+        ([{**JOIN, "as": "a b"}], "as"),
+        (
+            [JOIN, {**JOIN, "topic": "others"}],
+            "expected a different name for each joined topic, got as: u twice",
+        ),
+    ],
+)
+def test_a_join_that_can_not_be_read(join: list[dict[str, Any]], message: str) -> None:
+    """The error names what is wrong with it."""
+    with pytest.raises(ValidationError, match=message):
+        view(join=join)

@@ -1,17 +1,23 @@
 """Bookmarks: the grammar of their text."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import (
+    LOGS_MAX,
     Positions,
     format_bookmark,
     format_position,
+    format_time,
     lay_over,
     named_bookmark,
     parse_bookmark,
+    read_position,
+    read_time,
 )
 from sowline.model.position import Position
 
@@ -98,3 +104,51 @@ def test_a_part_is_laid_over_the_whole() -> None:
         "c": {0: Position(0, 2)},
     }
     assert whole["a"][1] == Position(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("19700101T000001Z", 1_000_000),
+        (" 19700101T000001.5Z ", 1_500_000),
+        ("19700101T000000.000001Z", 1),
+        ("19691231T235959Z", 0),
+        ("1970-01-01", None),
+        ("now", None),
+    ],
+)
+def test_a_time_is_microseconds_since_1970(text: str, time: int | None) -> None:
+    """No record is older; any other text is no time."""
+    assert read_time(text) == time
+
+
+@pytest.mark.parametrize("text", ["20261321T120000Z", "20260230T120000Z", "20261121T250000Z"])
+def test_a_time_that_does_not_exist_is_refused(text: str) -> None:
+    """It has the form of a time, so it is no other bookmark."""
+    with pytest.raises(SowlineError, match="expected a time like 20261121T120000Z"):
+        read_time(text)
+
+
+def test_a_time_of_python_is_a_bookmark_in_utc() -> None:
+    """Whatever its zone."""
+    zone = timezone(timedelta(hours=2))
+    assert format_time(datetime(2026, 11, 21, 14, tzinfo=zone)) == "20261121T120000.000000Z"
+    assert format_time(datetime(7, 1, 2, tzinfo=UTC)) == "00070102T000000.000000Z"
+    with pytest.raises(SowlineError, match="expected a time with a zone, got 2026-11-21T00:00:00"):
+        format_time(datetime(2026, 11, 21))
+    with pytest.raises(SowlineError, match="expected a time in the years 1 to 9999 of UTC"):
+        format_time(datetime(1, 1, 1, tzinfo=zone))
+
+
+def test_the_bookmark_of_a_message_names_its_partition() -> None:
+    """A log's name may contain a colon nowhere, but a topic's slash is a dot in it."""
+    text = format_position("eu.orders", 3, Position(1, 7, 2))
+    assert read_position(text) == ("eu.orders", 3, Position(1, 7, 2))
+
+
+def test_a_bookmark_has_so_many_logs() -> None:
+    """More would take long to read."""
+    text = ";".join(f"a{number}:0@1" for number in range(LOGS_MAX))
+    assert len(parse_bookmark(text)) == LOGS_MAX
+    with pytest.raises(SowlineError, match=f"at most {LOGS_MAX} logs, got {LOGS_MAX + 1}"):
+        parse_bookmark(f"{text};b:0@1")

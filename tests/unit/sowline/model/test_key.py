@@ -1,12 +1,26 @@
 """Keys: key text, SOW key and the partition that owns it."""
 
+import re
 from typing import Any
 
 import orjson
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.model.key import KEY_BYTES_MAX, key_text, murmur2, partition_of, sow_key, stored_key_text
+from sowline.model.key import (
+    KEY_BYTES_MAX,
+    check_header_key,
+    check_key_text,
+    check_supplied,
+    digest_of,
+    hash_of,
+    key_text,
+    murmur2,
+    partition_of,
+    require_same_key,
+    sow_key,
+    stored_key_text,
+)
 
 ONE = (("id",),)
 TWO = (("a",), ("b", "c"))
@@ -147,3 +161,77 @@ def test_murmur2_is_kafkas(text: str, java: int) -> None:
 def test_the_owner_of_a_key_is_javas_choice() -> None:
     """The partition is the hash of the key text modulo the number of partitions."""
     assert [partition_of("21", n) for n in (1, 2, 7)] == [(-973932308 & 0x7FFFFFFF) % n for n in (1, 2, 7)]
+
+
+PLAIN = (("id",),)
+PAIR = (("id",), ("client", "day"))
+
+
+@pytest.mark.parametrize(
+    ("text", "paths", "message"),
+    [
+        ("", PLAIN, "expected a key that names the document, got none"),
+        ("x" * (KEY_BYTES_MAX + 1), PLAIN, "expected a key of at most 4096 bytes, got 4097"),
+        ("\ud800", PLAIN, "expected a key in valid UTF-8"),
+        ("a", PAIR, "expected a JSON array of 2 strings for a key, got 'a'"),
+        ('["a"]', PAIR, "expected a JSON array of 2 strings"),
+        ('["a",1]', PAIR, "expected a JSON array of 2 strings"),
+        ('["a", "b"]', PAIR, 'expected ["a","b"] for a key, got ["a", "b"]'),
+    ],
+)
+def test_a_text_that_no_fields_give_is_refused(
+    text: str, paths: tuple[tuple[str, ...], ...], message: str
+) -> None:
+    """A document with such a key would never be found by its fields."""
+    with pytest.raises(SowlineError, match=re.escape(message)):
+        check_key_text(text, paths)
+
+
+@pytest.mark.parametrize(("text", "paths"), [("a", PLAIN), ('["a","b"]', PAIR)])
+def test_a_text_that_fields_give_is_a_key(text: str, paths: tuple[tuple[str, ...], ...]) -> None:
+    """It is the text that they give."""
+    check_key_text(text, paths)
+    document = {"id": "a", "client": {"day": "b"}}
+    assert key_text(document, paths) == text
+    require_same_key(document, paths, text)
+
+
+@pytest.mark.parametrize("text", ["a", "é/ ", "x" * 255])
+def test_publishers_give_keys_without_control_characters(text: str) -> None:
+    """Of up to 255 bytes."""
+    assert check_supplied(text) == text
+    for wrong, reason in ((text + "\n", "bad key"), ("x" * 256, "bad key"), ("", "key missing")):
+        with pytest.raises(SowlineError) as error:
+            check_supplied(wrong)
+        assert error.value.reason == reason
+
+
+@pytest.mark.parametrize(("text", "is_key"), [("aB0+/=-_", True), ("a b", False), ("é", False)])
+def test_a_header_has_a_key_in_base64(text: str, is_key: bool) -> None:
+    """Other characters don't pass all of Kafka's tools."""
+    if is_key:
+        assert check_header_key(text) == text
+        return
+    with pytest.raises(SowlineError, match="expected letters, digits and"):
+        check_header_key(text)
+
+
+def test_a_document_keeps_its_key() -> None:
+    """A key field may be left out, and not changed."""
+    require_same_key({"a": 1}, PLAIN, "5")
+    require_same_key({"id": "other"}, (), "5")
+    with pytest.raises(SowlineError, match="expected '5' or nothing in the key field /id, got '6'"):
+        require_same_key({"id": 6}, PLAIN, "5")
+    with pytest.raises(SowlineError, match="expected 'b' or nothing in the key field /client/day, got 'c'"):
+        require_same_key({"client": {"day": "c"}}, PAIR, '["a","b"]')
+    with pytest.raises(SowlineError) as error:
+        require_same_key({"id": None}, PLAIN, "5")
+    assert error.value.reason == "key null"
+
+
+def test_the_hash_of_keys_does_not_depend_on_their_order() -> None:
+    """Keys can be added and removed one by one."""
+    keys = [b"1", b"2", b"3"]
+    assert hash_of(keys) == hash_of(reversed(keys)) == hash_of(keys[:2]) ^ digest_of(b"3")
+    assert hash_of([]) == 0
+    assert digest_of(b"1") < 2**64

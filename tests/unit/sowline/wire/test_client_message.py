@@ -4,6 +4,7 @@ import pytest
 
 from sowline.errors import SowlineError
 from sowline.wire.client_message import Message, read_frame
+from sowline.wire.typed_frame import write_typed
 
 
 def messages(frame: str) -> list[Message]:
@@ -60,4 +61,37 @@ def test_a_frame_that_is_not_known_is_refused(frame: str) -> None:
     """Nothing is guessed about a message that the protocol does not have."""
     with pytest.raises(SowlineError) as error:
         read_frame(frame.encode())
+    assert error.value.reason == "bad message"
+
+
+def test_progress_is_silent() -> None:
+    """It moves the bookmark on; with a checksum it is for the subscriber."""
+    (progress,) = messages('{"command":"progress","sids":["s"],"bookmark":"orders:0@5"}')
+    (proof,) = messages('{"command":"progress","sids":["s"],"bookmark":"orders:0@5","hash":"9f"}')
+    assert (progress.is_silent, proof.is_silent) == (True, False)
+
+
+def typed_frame(text: bytes, bodies: bytes) -> bytes:
+    """Return a binary frame: messages, and bodies in the topic's message type."""
+    return write_typed(text, [bodies])
+
+
+def test_bodies_of_a_binary_frame_are_bytes() -> None:
+    """Each message has as many as it names."""
+    (received,) = read_frame(typed_frame(b'{"command":"publish","sids":["s"],"size":3}', b"abc"))
+    (one,) = received.messages()
+    assert (one.native, one.data) == (True, b"abc")
+
+
+def test_bodies_that_do_not_fit_are_refused() -> None:
+    """A reader would take a part of the next body."""
+    with pytest.raises(SowlineError, match="expected bodies of 3 bytes after the messages, got 4"):
+        read_frame(typed_frame(b'{"command":"publish","sids":["s"],"size":3}', b"abcd"))
+
+
+def test_a_record_that_has_no_message_names_the_problem() -> None:
+    """Its data is asked for by the caller, who gets the reason."""
+    (one,) = messages('{"command":"publish","sids":["s"],"problem":"no such field"}')
+    with pytest.raises(SowlineError, match="no such field") as error:
+        one.data  # noqa: B018
     assert error.value.reason == "bad message"

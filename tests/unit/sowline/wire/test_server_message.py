@@ -15,6 +15,7 @@ from sowline.wire.server_message import (
     join_frame,
     message,
     ms_of,
+    one_line,
     sow_batch,
     sow_record,
     sow_records,
@@ -109,3 +110,37 @@ def test_each_time_of_64_bits_is_written(time: int, text: str) -> None:
     """One that no date can express is the first or the last date, and is read back."""
     assert iso_time(time) == text
     assert iso_time(ms_of(text)) == text
+
+
+def test_a_delta_is_marked() -> None:
+    """With the paths of deleted fields, if there are any; `more` joins messages of one step."""
+    plain, delta, removing = (
+        change_prefix("publish", ["s"], None, removed=removed) for removed in (None, (), ("/a",))
+    )
+    assert [json.loads(prefix + b"}") for prefix in (plain, delta, removing)] == [
+        {"command": "publish", "sids": ["s"]},
+        {"command": "publish", "sids": ["s"], "delta": True},
+        {"command": "publish", "sids": ["s"], "delta": True, "removed": ["/a"]},
+    ]
+    assert json.loads(change_prefix("oof", ["s"], "match", more=True) + b"}") == {
+        "command": "oof",
+        "sids": ["s"],
+        "more": True,
+        "reason": "match",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [(b'{"a":1}', b'{"a":1}\n'), (b'{\n"a":\r\n1}', b'{ "a":  1}\n')],
+)
+def test_a_body_is_one_line(body: bytes, line: bytes) -> None:
+    """Only blanks between tokens change: texts have no raw line breaks."""
+    assert one_line(body) == line
+    assert json.loads(one_line(body)) == json.loads(body)
+
+
+def test_a_gateway_gets_the_values_that_it_sorts_by() -> None:
+    """One list for each record."""
+    read = json.loads(sow_batch("q", "orders", [b'{"data":{}}'], [[5, "1"]]))
+    assert (read["ordering"], read["records"]) == ([[5, "1"]], [{"data": {}}])

@@ -1,5 +1,7 @@
 """Entitlements: which one decides, what they refuse, and what they add up to."""
 
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -13,6 +15,8 @@ from sowline.serving.authorization.entitlements import (
     Role,
     both,
     check_fields,
+    chosen_topic,
+    chosen_topics,
     rights_of,
     to_read,
     to_write,
@@ -140,3 +144,66 @@ def test_both_filters() -> None:
     assert both(one, one) is one
     assert both(one, other).matches({"a": 1, "b": 1})
     assert not both(one, other).matches({"a": 1})
+
+
+NAMES = ["orders", "orders/eu", "quotes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "topics"),
+    [("orders", ["orders"]), ("^orders", ["orders"]), ("^orders.*", ["orders", "orders/eu"])],
+)
+def test_a_request_means_the_topics_that_it_names(name: str, topics: list[str]) -> None:
+    """All topics that a pattern matches, if the user may read them all."""
+    assert chosen_topics(name, NAMES, rights_of(ROLES, ["trader"]).read) == topics
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "message"),
+    [
+        ("quotes", "not entitled", "got 'quotes'"),
+        ("gone", "not entitled", "got 'gone'"),
+        ("orders.gone", "invalid topic", "expected a topic (orders, orders/eu), got 'orders.gone'"),
+        ("^none", "invalid topic", "expected a topic (orders, orders/eu), got '^none'"),
+        ("^.*", "not entitled", "matches topics that you may not read; you may read: orders, orders/eu"),
+        ("x" * 5000, "invalid topic", "at most 4096 characters, got 5000"),
+        ("^" + "x" * 5000, "bad regex topic", "at most 4096 characters, got 5001"),
+    ],
+)
+def test_a_request_for_other_topics_is_refused(name: str, reason: str, message: str) -> None:
+    """An error does not reveal topics that the user may not read."""
+    with pytest.raises(SowlineError, match=re.escape(message)) as error:
+        chosen_topics(name, NAMES, rights_of(ROLES, ["trader"]).read)
+    assert error.value.reason == reason
+
+
+def test_some_requests_are_for_one_topic() -> None:
+    """A pattern is refused there."""
+    read = rights_of(ROLES, ["trader"]).read
+    assert chosen_topic("orders", NAMES, read) == "orders"
+    with pytest.raises(SowlineError) as error:
+        chosen_topic("^orders", NAMES, read)
+    assert error.value.reason == "regex topic not supported"
+
+
+def test_some_reads_need_all_of_a_topic() -> None:
+    """The error has the reason for which they do."""
+    read = rights_of(ROLES, ["risk"]).read
+    read.require_whole("quotes", "a dump has all records")
+    for mine, topic in ((rights_of(ROLES, ["trader"]).read, "orders"), (Rights().read, "orders")):
+        with pytest.raises(
+            SowlineError, match="a dump has all records: you need the right to read all of orders"
+        ):
+            mine.require_whole(topic, "a dump has all records")
+
+
+def test_entitlements_are_values() -> None:
+    """Equal ones are equal rights, to read or to write."""
+    one, other = to_read(Entitlement("orders")), to_read(Entitlement("orders"))
+    assert (one == other, hash(one) == hash(other), one == to_write(Entitlement("orders"))) == (
+        True,
+        True,
+        False,
+    )
+    assert repr(one) == "Entitlements('read', [('orders', 'TRUE', '')])"
+    assert (list(one), bool(one), bool(to_read())) == ([Entitlement("orders")], True, False)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from sowline.changes.change import Change
+from sowline.errors import SowlineError
 from sowline.language.filter import compile_filter
+from sowline.model.difference import Keys
 from sowline.model.path import parse_path
 from sowline.model.position import Position
 from sowline.model.select import parse_select
@@ -18,9 +20,11 @@ from sowline.subscriptions.engine.conflation import (
     Conflation,
     adapted,
     by_values_of,
+    pending_of,
 )
 from sowline.subscriptions.engine.delivery import Deltas, Form, Payload
 from sowline.subscriptions.engine.subscription import ChangeView, Subscription
+from sowline.wire.options import parse_options
 
 KEYS = (("id",),)
 DELTA = Form(delta=True)
@@ -214,3 +218,25 @@ def test_auto() -> None:
         recovering.append(interval)
     assert recovering[:2] == [AUTO_MAX_MS // 2, AUTO_MAX_MS // 4]
     assert adapted(0, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "of_each", "is_refused"),
+    [
+        ("", KEYS, True, False),
+        ("conflation=1s,conflation_key=[/id]", KEYS, True, False),
+        ("conflation=1s,conflation_key=[/a]", KEYS, False, False),
+        ("conflation=1s,conflation_key=[/a]", KEYS, True, True),
+        ("conflation=1s,conflation_key=[/a]", (), True, True),
+    ],
+)
+def test_a_conflation_key_may_merge_several_records(
+    options: str, keys: Keys, of_each: bool, is_refused: bool
+) -> None:
+    """Not for a subscriber that needs a message for each; the refusal names the key that would do."""
+    if not is_refused:
+        assert not pending_of(parse_options(options), DELTA, keys, of_each=of_each)
+        return
+    named = r"conflation_key=\[/id\], or none" if keys else "no conflation_key"
+    with pytest.raises(SowlineError, match=f"expected {named}"):
+        pending_of(parse_options(options), DELTA, keys, of_each=of_each)

@@ -5,9 +5,17 @@ import pytest
 from msgspec import structs
 
 from sowline.changes.change import Change
-from sowline.language.filter import ALL, Metadata, compile_filter
+from sowline.language.emodb.writes import Writes
+from sowline.language.filter import ALL, FilterError, Metadata, compile_filter
 from sowline.model.position import Position
-from sowline.subscriptions.engine.subscription import ChangeView, Delivery, Subscription, entitled
+from sowline.subscriptions.engine.subscription import (
+    ChangeView,
+    Delivery,
+    Subscription,
+    entitled,
+    is_sent_before,
+    require_sent_before,
+)
 
 NEW_YORK = b'{"buyer":{"id":1,"loc":"NY"}}'
 NEW_YORK_TOO = b'{"buyer":{"id":1,"loc":"NY","age":9}}'
@@ -98,3 +106,41 @@ def test_the_correlation_of_the_command_goes_along() -> None:
     left = desk.on_change(went)
     assert left is not None
     assert entitled(left, desk.filter).correlation is None
+
+
+def test_states_alone_concern_no_subscriber() -> None:
+    """The record of the group is as it was."""
+    change = structs.replace(seen(LONDON, LONDON).change, op="partials")
+    assert Subscription(ALL, oof=True).on_change(ChangeView(change)) is None
+
+
+def test_a_redundant_write_may_be_left_out() -> None:
+    """Of a document that stays in focus, and only then."""
+    change = structs.replace(seen(LONDON, LONDON).change, writes=Writes(2, "b", 1, 9, 1, redundant=True))
+    quiet = Subscription(ALL, no_redundant=True)
+    assert quiet.on_change(ChangeView(change)) is None
+    assert Subscription(ALL).on_change(ChangeView(change)) is not None
+    assert quiet.on_change(ChangeView(structs.replace(change, previous=None))) is not None
+
+
+@pytest.mark.parametrize("is_now", [True, False])
+def test_verdicts_are_those_of_each_filter(is_now: bool) -> None:
+    """On the record after the change, or on the one before; metadata is read if a filter asks for it."""
+    change = seen(LONDON, NEW_YORK)
+    texts = [FILTER, "/buyer/loc = 'LN'"]
+    expected = [is_now, not is_now]
+    assert change.verdicts([compile_filter(text) for text in texts], is_now=is_now) == expected
+    with_about = [compile_filter(text) for text in (*texts, "SOW_KEY() = '1'")]
+    assert change.verdicts(with_about, is_now=is_now) == [*expected, True]
+    gone = seen(None, NEW_YORK) if not is_now else seen(LONDON, None)
+    assert gone.verdicts(with_about, is_now=is_now) == [False] * 3
+
+
+def test_the_record_before_a_change_has_less_metadata() -> None:
+    """A filter that asks for more has no result for it."""
+    assert is_sent_before(compile_filter("MESSAGE_SIZE() > 5"))
+    require_sent_before(compile_filter(FILTER), "a filter")
+    for text in ("LAST_UPDATED() > 5", "/a > UNIX_TIMESTAMP()"):
+        assert not is_sent_before(compile_filter(text))
+        with pytest.raises(FilterError, match="can't be used in a filter"):
+            require_sent_before(compile_filter(text), "a filter")

@@ -24,6 +24,7 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.step import Step
 from sowline_materializer.store.overlay import Overlay
 from tests.memory_store import MemoryStore
+from tests.unit.materializer.core.test_applier import Core
 
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]
 
@@ -258,16 +259,6 @@ def test_computed_fields_are_in_the_schema(stage: str) -> None:
     assert refusal(refused)[0] == "bad message"
 
 
-def test_a_computed_key_must_be_the_one_of_the_record() -> None:
-    """FIX makes `Y` of a boolean. The key of the stored record would be another one after a load of the changes."""
-    options, order = Schema("fix", "{}"), b"38=7\x01"
-    core = TypedCore(options, key="/11", preprocessing=["/38 > 5 AS /11"])
-    assert refusal(core.write(order))[0] == "bad message"
-    core = TypedCore(options, key="/11", preprocessing=["CONCAT(/38, 'x') AS /11"])
-    assert not core.write(order).dead
-    assert core.bodies == [{"38": "7", "11": "7x"}]
-
-
 def test_a_part_of_a_composite_gets_names_with_a_delta() -> None:
     """A delta names a field of a record that was stored without the name: it is the same field."""
     parts: list[dict[str, Any]] = [{"type": "json"}, {"type": "fix"}, {"type": "xml"}]
@@ -343,3 +334,11 @@ def test_a_compiler_that_is_away_decides_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(type(codec_of(PROTO)), "read", away)
     with pytest.raises(CompilerAway):
         core.write(message(6, id=1, qty=5))
+
+
+def test_json_is_merged_as_it_is() -> None:
+    """A topic without a message type has no schema to complete a record by."""
+    core = Core()
+    core.write({"id": 1, "a": 1})
+    core.write({"id": 1, "b": 2}, "delta_publish")
+    assert core.body("1") == {"id": 1, "a": 1, "b": 2}

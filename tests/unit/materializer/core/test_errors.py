@@ -1,0 +1,19 @@
+"""Errors of the core."""
+
+import pytest
+
+from sowline.errors import StartAgain
+from sowline_materializer.core.errors import NotApplicable, StoreDamaged
+
+
+def test_a_record_that_can_not_be_applied_is_named() -> None:
+    """By its offset; it is no refusal, which would be the same at each replay."""
+    with pytest.raises(NotApplicable, match=r"^17$") as error:
+        raise NotApplicable(17)
+    assert error.value.offset == 17
+
+
+def test_a_worker_starts_again_with_another_store() -> None:
+    """The partition is recovered from another source then."""
+    assert issubclass(StoreDamaged, StartAgain)
+    assert not issubclass(NotApplicable, StartAgain)
