@@ -41,9 +41,18 @@ class RocksDisk(Disk):
     def crash(self) -> None:
         """Open a copy of the files that another process would find now."""
         copy = self.directory / next(self.names)
-        shutil.copytree(self.path, copy)
+        while not self._is_copied(copy):
+            shutil.rmtree(copy)
         self.store.close()
         self.path, self.store = copy, RocksStore(copy, create=False)
+
+    def _is_copied(self, copy: Path) -> bool:
+        """Copy the files; return false if RocksDB, which deletes old ones in a thread, was faster with one."""
+        try:
+            shutil.copytree(self.path, copy)
+        except shutil.Error:
+            return False
+        return True
 
     def close(self) -> None:
         """Close the store, and remove its files."""
