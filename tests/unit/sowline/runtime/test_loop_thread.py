@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, LoopThread, next_of
-from tests.waiting import loop_turns
+from tests.waiting import loop_turns, wait_for
 
 
 class Interrupted(Exception):
@@ -92,17 +92,16 @@ def test_stop_ends_what_runs() -> None:
 @pytest.mark.usefixtures("interrupting")
 def test_signal_that_another_thread_is_given(loop_thread: LoopThread) -> None:
     """It ends the wait soon, though nothing wakes the main thread; what was waited for is cancelled."""
-    begun, ended = threading.Event(), threading.Event()
+    ended, waiter = threading.Event(), threading.get_ident()
 
     async def wait() -> None:
-        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
 
     def give_itself_the_signal() -> None:
-        begun.wait()
+        wait_for(lambda: sys._current_frames()[waiter].f_code is next_of.__code__, "the main thread to wait")
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
     threading.Thread(target=give_itself_the_signal).start()
