@@ -46,6 +46,7 @@ IN_ORDER = {
 
 SHUFFLED = ("tests/unit/sowline/serving/test_query_slots.py", "tests/unit/sowline/serving/test_flag.py")
 
+OPTIONS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
 MODULES = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
 
 
@@ -109,8 +110,7 @@ def test_exceptions_have_a_reason(mark: str, listed: dict[str, str]) -> None:
 
 def test_every_test_ends() -> None:
     """Within the limit of all, unless its module says otherwise; a wait ends before, and says for what."""
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    assert options["timeout"] == SECONDS_MAX
+    assert OPTIONS["timeout"] == SECONDS_MAX
     assert waiting.SECONDS_MAX < SECONDS_MAX
 
 
@@ -125,6 +125,7 @@ def collected(seed: int) -> tuple[list[str], list[str]]:
 
 def test_tests_of_a_module_run_in_random_order() -> None:
     """Without an option, in the order that the seed decides; the modules keep theirs."""
+    assert "--random-order" in OPTIONS["addopts"].split(), "expected pytest to shuffle in every run"
     modules, tests = collected(1)
     assert modules == [Path(name).name for name in SHUFFLED]
     assert collected(1) == (modules, tests)
