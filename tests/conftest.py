@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import signal
 import tempfile
 import uuid
@@ -57,6 +58,9 @@ WITH_REGISTRY = {
 }
 """Modules whose tests use the schema registry, whose start computes for ten seconds: one process has them all."""
 
+SHRINKING_SECONDS_MAX = 420
+"""The limit of a property: Hypothesis takes 300 seconds at most to find the shortest example of what fails."""
+
 REPORTER = "gw0"
 """The worker that reports which tools are missing."""
 
@@ -107,26 +111,36 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their suite, and sort the suites; the order within one stays.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Mark tests by their suite, and sort the suites and modules; within a module, the order is random.
 
     Of several processes one has all tests of a Spark session, and begins with them: nothing else takes as long.
     """
+    modules = {module: number for number, module in enumerate(dict.fromkeys(map(_module_of, items)))}
     for item in items:
         if (suite := _suite(item)) in SUITES:
             item.add_marker(suite)
         if suite in QUICK and not item.get_closest_marker("slow") and not _needs_kafka(item):
             item.add_marker("quick")
+        if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.timeout(SHRINKING_SECONDS_MAX))
         if os.environ.get("SHARDS") and item.get_closest_marker("one_node"):
             item.add_marker(pytest.mark.skip(reason="it is about a query service that holds all partitions"))
+    # The plugin shuffles with the dice that all share: each worker would choose the names and ports of the others.
+    dice = random.getstate()
+    yield
+    random.setstate(dice)
     is_one_of_several = hasattr(config, "workerinput")
-
     order = {suite: number for number, suite in enumerate(SUITES)}
 
-    def position(item: pytest.Item) -> int:
-        if is_one_of_several and _needs_session(_module(item.nodeid)):
-            return -1
-        return order.get(_suite(item), len(order))
+    def position(item: pytest.Item) -> tuple[int, int]:
+        module = _module_of(item)
+        if is_one_of_several and _needs_session(module):
+            return -1, modules[module]
+        return order.get(_suite(item), len(order)), modules[module]
 
     items.sort(key=position)
 
@@ -197,6 +211,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SideByS
 
 def _module(nodeid: str) -> str:
     return nodeid.partition("::")[0]
+
+
+def _module_of(item: pytest.Item) -> str:
+    return _module(item.nodeid)
 
 
 def _needs_session(module: str) -> bool:

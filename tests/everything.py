@@ -45,7 +45,7 @@ STEPS = (
         "make",
         "test",
         "EXAMPLES=new",
-        f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property",
+        f"ARGS=-n 2 --random-order-seed={SEED} tests/unit tests/property",
     ),
     ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     *(

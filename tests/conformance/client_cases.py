@@ -36,6 +36,7 @@ from websockets.exceptions import ConnectionClosedError
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import AsyncLocalView
 from sowline.errors import SowlineError
+from tests.waiting import loop_turns
 
 DIRECTORY = Path(__file__).parent / "client"
 TURNS = 100
@@ -164,8 +165,7 @@ class Player:
 
 async def turns() -> None:
     """Wait until whatever can go on has done so."""
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
+    await loop_turns(TURNS)
 
 
 def parts_of(command: Json, expected: Json) -> Json:

@@ -25,6 +25,7 @@ from tests.conformance.client_cases import DIRECTORY, Json, Player
 from tests.integration.compaction import compact, hasten_compaction
 from tests.integration.served import Served, ServedTopic, serve
 from tests.integration.services import http_text
+from tests.waiting import until
 
 RING = 50
 """Changes that the service keeps in memory: few, so that compaction makes bookmarks expire."""
@@ -189,8 +190,7 @@ class Recording:
     async def resumed(self) -> None:
         """Wait until the client has sent its requests over a new connection."""
         self.may_connect.set()
-        while not any("sent" in line for line in self._lines_since_loss()):
-            await asyncio.sleep(0.01)
+        await until(lambda: any("sent" in line for line in self._lines_since_loss()))
 
     def rewrite(self, number: int) -> None:
         """Write one record so often that the changes before are compacted."""

@@ -25,6 +25,8 @@ from tests.distribution.newcomer import PAGE, Newcomer, follow
 from tests.docs.pages import blocks_of
 from tests.docs.terminal import commands_of
 
+pytestmark = pytest.mark.timeout(420)
+
 ROOT = Path(__file__).parents[2]
 BASE_BYTES_MAX = 50_000_000
 DEPENDENCIES_MAX = 14

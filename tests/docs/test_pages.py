@@ -9,6 +9,8 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks_of
 from tests.docs.reader import Reader, Running
 from tests.docs.terminal import commands_of
 
+pytestmark = pytest.mark.random_order(disabled=True)
+
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 NOT_RUN = {
     ("docs/api.md", "a sentence"): 1,
@@ -61,7 +63,6 @@ def tools_of(page: str) -> set[str]:
     return words & {"curl", "kcat"}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.needs(*tools_of(page))) for page in LIVE]
 )

@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 import yaml
@@ -27,9 +26,10 @@ from sowline.runtime.ports import free_port
 from tests.described import check_answer
 from tests.integration.forked import Forked
 from tests.upgrades.earlier import earlier_tree
+from tests.waiting import SECONDS_MAX as SECONDS_MAX
+from tests.waiting import wait_for as wait_for
 
 ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 120.0
 SESSION_MS = 1500
 """How long the group waits for a worker that was killed: the shortest that a busy machine keeps up with."""
 
@@ -38,17 +38,6 @@ QUIET_SECONDS = 3600
 
 SHARDS = int(os.environ.get("SHARDS", "0"))
 """With this variable, each query service of the tests is so many shards behind a gateway."""
-
-T = TypeVar("T")
-
-
-def wait_for(condition: Callable[..., T | None], what: str, seconds_max: float = SECONDS_MAX) -> T:
-    """Wait until `condition` returns something true and return that, or fail naming `what`."""
-    deadline = time.monotonic() + seconds_max
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds_max:g} s for {what}"
-        time.sleep(0.02)
-    return found
 
 
 class Service:

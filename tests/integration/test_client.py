@@ -20,6 +20,7 @@ from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
+from tests.waiting import pace, until
 
 KINDS = (
     "sync",
@@ -273,19 +274,18 @@ async def test_views_outlive_their_service(served: Served, running: Service) -> 
             Shown(await client.open(Ask("sow_and_subscribe", topic, **reading))) for topic, reading in asks
         ]
         following = [asyncio.create_task(view.follow()) for view in views]
-        while not all(view.stream.bookmark for view in views):  # a group that has not ended is begun again
-            await asyncio.sleep(0.01)
+        await until(lambda: all(view.stream.bookmark for view in views))  # otherwise groups are begun again
         for turn in range(2):
             seeds = seed + 2 * turn, seed + 2 * turn + 1
             # no longer: how many changes pages and groups go back over has a limit, and a start may take long
             with Publishers(served.system, one, seeds[0], 1), Publishers(served.system, two, seeds[1], 1):
-                await asyncio.sleep(0.5)
+                await pace(0.5)
                 running.kill()
-                await asyncio.sleep(0.2)
+                await pace(0.2)
             running.start()
             await asyncio.to_thread(running.wait_ready)
         with Publishers(served.system, one, seed + 4, 1), Publishers(served.system, two, seed + 5, 1):
-            await asyncio.sleep(0.3)
+            await pace(0.3)
         for topic in (one, two):
             await asyncio.to_thread(served.system.wait_settled, served.url, topic)
 
@@ -295,9 +295,12 @@ async def test_views_outlive_their_service(served: Served, running: Service) -> 
             return {(m.topic, m.sow_key): m.data async for m in found if m.command == "sow"}
 
         for view, (topic, reading) in zip(views, asks, strict=True):
-            while view.records != await fresh(topic, reading):
+
+            async def is_fresh(view: Shown = view, topic: str = topic, reading: Any = reading) -> bool:
                 assert not (ended := [task.exception() for task in following if task.done()]), ended
-                await asyncio.sleep(0.05)
+                return view.records == await fresh(topic, reading)
+
+            await until(is_fresh, f"the view of {topic}")
             assert view.groups == 1
         for task in following:
             task.cancel()
@@ -379,8 +382,7 @@ async def test_service_that_falls_silent(
         served.system.write(topic, {"id": 1})
         assert (await anext(changes)).data == {"id": 1}
         running.signal(signal.SIGSTOP)
-        while client._connection.is_open:
-            await asyncio.sleep(0.01)
+        await until(lambda: not client._connection.is_open)
         running.signal(signal.SIGCONT)
         served.system.write(topic, {"id": 2})
         assert (await anext(changes)).data == {"id": 2}
@@ -414,8 +416,7 @@ async def test_leaving_with_messages_unread(served: Served) -> None:
     await asyncio.to_thread(served.system.wait_settled, served.url, topic)
     async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
         stream = await client.open(Ask("subscribe", topic, bookmark="epoch"))
-        while len(stream.machine.taken.inbox) < WAITING_MAX:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(stream.machine.taken.inbox) >= WAITING_MAX)
         await client.end(stream)
         assert len([message async for message in client.sow(topic) if message.command == "sow"]) == 10
 

@@ -15,6 +15,7 @@ from sowline.model.bookmark import format_time
 from tests.integration.served import Served, ServedTopic, serve
 from tests.integration.services import http_text
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import clock_reaches
 
 GRANULARITY_MS = 40
 ROUNDS = 8
@@ -92,9 +93,9 @@ def change(topic: ServedTopic, chance: random.Random, ids: set[int]) -> None:
 
 def between() -> datetime:
     """Return a time that is an interval away from what was written before, and from what is written after."""
-    time.sleep(2 * GRANULARITY_MS / 1000)
+    clock_reaches(time.time() + 2 * GRANULARITY_MS / 1000)
     at = datetime.now(UTC)
-    time.sleep(2 * GRANULARITY_MS / 1000)
+    clock_reaches(time.time() + 2 * GRANULARITY_MS / 1000)
     return at
 
 
@@ -215,7 +216,7 @@ def test_what_lies_before_the_window_is_an_error(client: Wire, served: Served) -
     topic.write({"id": 1, "n": 1})
     first = between()
     assert [record["data"] for record in answer(client, topic, {}, first)[:-2]] == [{"id": 1, "n": 1}]
-    time.sleep(1.2)
+    clock_reaches(time.time() + 1.2)
     topic.write({"id": 1, "n": 2})
     failure = client.fail("sow", topic=topic.name, bookmark=format_time(first), ack_type="")
     assert failure["reason"] == "history expired"

@@ -6,8 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sowline.errors import SowlineError
 from sowline.runtime.local_kafka import LocalKafka
 from sowline.runtime.ports import HOST, free_port, is_listening
+from tests.waiting import wait_for
 
 SECONDS_MAX = 60.0
 
@@ -26,14 +26,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
     """A broker that goes on running: for tests that do not stop it."""
     with LocalKafka(tmp_path_factory.mktemp("running")) as broker:
         yield broker
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Wait until `condition` holds, or fail naming `what`."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {SECONDS_MAX} s for {what}"
-        time.sleep(0.05)
 
 
 def write(bootstrap: str, value: bytes) -> None:
@@ -151,4 +143,4 @@ def test_killed_parent(command: tuple[subprocess.Popen[str], dict[str, object]])
     """A kill -9 of the parent takes the broker with it."""
     process, line = command
     process.kill()
-    wait_until(lambda: not is_alive(int(str(line["pid"]))), "the broker to end")
+    wait_for(lambda: not is_alive(int(str(line["pid"]))), "the broker to end")

@@ -25,6 +25,7 @@ from tests.integration.load import SELECTIONS, Life, Publishers, assert_same, mo
 from tests.integration.model import Model, Position
 from tests.integration.services import SECONDS_MAX, Service, System, http_text, positions_of, system
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import clock_reaches, pace, until
 
 GRANULARITY_MS = 50
 HISTORY = {"history": {"window": "1h", "granularity": f"{GRANULARITY_MS}ms"}}
@@ -97,9 +98,9 @@ def client(replicas: Replicas) -> Iterator[Wire]:
 
 def now() -> datetime:
     """Return a time that lies between what was written before and what is written after."""
-    time.sleep(0.12)
+    clock_reaches(time.time() + 0.12)
     at = datetime.now(UTC)
-    time.sleep(0.12)
+    clock_reaches(time.time() + 0.12)
     return at
 
 
@@ -300,7 +301,7 @@ def test_an_end_that_is_to_come(client: Wire, replicas: Replicas) -> None:
     client.send("subscribe", topic=topic, sub_id="s", up_to=format_time(end), ack_type="processed")
     assert client.receive()["ack_type"] == "processed"
     replicas.system.write(topic, {"id": "a", "n": 1})
-    time.sleep(max(0.0, (end - datetime.now(UTC)).total_seconds()) + 0.05)
+    clock_reaches(end.timestamp() + 0.05)
     replicas.system.write(topic, {"id": "a", "n": 2})
     messages = client.receive_until(completed)
     assert summary(messages) == [("publish", "a", 1)]
@@ -340,8 +341,7 @@ def test_quiet_subscriptions_learn_where_they_stand(replicas: Replicas) -> None:
                 waiting = asyncio.create_task(stream.next_batch())
                 await asyncio.to_thread(replicas.write, topic, *({"id": n, "n": n} for n in range(10)))
                 async with asyncio.timeout(SECONDS_MAX):
-                    while stream.bookmark == begun:
-                        await asyncio.sleep(0.02)
+                    await until(lambda: stream.bookmark != begun)
                     assert await view.verify()
                 assert (len(view), waiting.done()) == (7, False)
                 waiting.cancel()
@@ -528,7 +528,7 @@ class Watching:
                 assert await view.verify(SECONDS_MAX), f"{self.filter} is wrong at {view.bookmark}"
                 self.proofs += 1
                 self.looks.append((view.bookmark, dict(view.items())))
-                await asyncio.sleep(0.1)
+                await pace(0.1)
 
 
 def test_each_client_receives_everything_once_from_any_bookmark(replicas: Replicas) -> None:
@@ -548,7 +548,7 @@ def test_each_client_receives_everything_once_from_any_bookmark(replicas: Replic
                 tasks.create_task(visitor.run(stop, marks))
             for one in watchers:
                 tasks.create_task(one.run(stop))
-            await asyncio.sleep(WRITING_SECONDS)
+            await pace(WRITING_SECONDS)
             await asyncio.to_thread(publishers.stop)
             stop.set()
             marks.set_result(await asyncio.to_thread(write_marks, replicas.system, replicas.query.url, topic))

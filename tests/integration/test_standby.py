@@ -20,7 +20,8 @@ from tests.integration.load import (
     write_marks,
 )
 from tests.integration.model import Position
-from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
+from tests.integration.services import Service, System, system, wait_for
+from tests.waiting import until
 
 PARTITIONS = 2
 
@@ -97,9 +98,10 @@ async def watch(workers: Workers, life: Life, marks: "Future[dict[int, Position]
     async with AsyncClient(workers.query.url) as client, subscribed(client, workers.topic, life) as stream:
         reading = asyncio.create_task(read_on(stream, life))
         wanted = await asyncio.wrap_future(marks)
-        async with asyncio.timeout(SECONDS_MAX):
-            while not reading.done() and any(life.position(p) < mark for p, mark in wanted.items()):
-                await asyncio.sleep(0.02)
+        await until(
+            lambda: reading.done() or all(life.position(p) >= mark for p, mark in wanted.items()),
+            "the last record of every partition",
+        )
         if not reading.cancel():
             reading.result()
 

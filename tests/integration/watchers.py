@@ -8,7 +8,7 @@ from sowline.client.async_client import AsyncClient
 from sowline.client.stream import Stream
 from tests.integration.load import SELECTIONS, Life, subscribed
 from tests.integration.model import Position
-from tests.integration.services import SECONDS_MAX
+from tests.waiting import until
 
 
 @asynccontextmanager
@@ -47,12 +47,14 @@ class Watchers:
 
     async def wait_for(self, marks: dict[int, Position]) -> None:
         """Wait until everyone has seen the last record of every partition."""
-        async with asyncio.timeout(SECONDS_MAX):
-            while any(life.position(p) < mark for life in self.lives for p, mark in marks.items()):
-                for task in self._tasks:
-                    if task.done():
-                        task.result()
-                await asyncio.sleep(0.02)
+
+        def have_all() -> bool:
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            return all(life.position(p) >= mark for life in self.lives for p, mark in marks.items())
+
+        await until(have_all, "everyone to see the last record of every partition")
 
     def stop(self) -> None:
         """Read no more."""

@@ -8,6 +8,8 @@ from contextvars import Context
 from functools import wraps
 from typing import Any, TypeVar
 
+from tests.waiting import loop_turns
+
 T = TypeVar("T")
 
 
@@ -32,9 +34,9 @@ class ClockLoop(asyncio.SelectorEventLoop):
 
     async def rest(self) -> None:
         """Let everything run that can run without new input, and before the clock moves."""
-        await asyncio.sleep(0)
+        await loop_turns()
         while self._ready or self._is_timer_due():  # type: ignore[attr-defined]
-            await asyncio.sleep(0)
+            await loop_turns()
 
     def _is_timer_due(self) -> bool:
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
@@ -74,7 +76,7 @@ class _Impatient(selectors.SelectSelector):
 
 async def at_once(function: Callable[..., T], *arguments: Any) -> T:
     """Do what would run in a thread, and let others run before."""
-    await asyncio.sleep(0)
+    await loop_turns()
     return function(*arguments)
 
 

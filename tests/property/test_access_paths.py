@@ -35,6 +35,7 @@ from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
 from tests.examples import examples
 from tests.property.test_index_access_paths import DOCUMENTS, FILTERS, LOOKUPS
+from tests.waiting import loop_turns
 
 LIMITS = QueryLimits()
 
@@ -232,8 +233,7 @@ async def run(world: World, script: Script, chance: Random) -> None:
             continue
         asking = [asyncio.ensure_future(check(world, question)) for question in step]
         for change in (change for question in step for change in question.during):
-            for _ in range(chance.randrange(3)):
-                await asyncio.sleep(0)
+            await loop_turns(chance.randrange(3))
             world.change(*change)
         if len(asking) > 2:
             # Anyone who asks may lose interest at any time.

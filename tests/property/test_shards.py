@@ -1,6 +1,5 @@
 """A gateway over shards answers as one query service does: queries, reads and subscriptions, whatever is written."""
 
-import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Collection, Coroutine, Iterable, Sequence
@@ -39,6 +38,7 @@ from tests.property.document_model import CONDITIONS
 from tests.property.keys import kafka_keys
 from tests.property.shards import Reader, Shards
 from tests.unit.query_service.sessions import Json
+from tests.waiting import loop_turns
 
 IDS = range(10)
 SID = "s"
@@ -697,8 +697,7 @@ class ShardsAgainstOne(RuleBasedStateMachine):
     async def _subscribe_meanwhile(self, ask: Ask, turns: int, meanwhile: list[Any]) -> None:
         one = Subscribed(self.shards.connect(MINE[ask.whose].rights), ask)
         one.send(self._request(ask))
-        for _ in range(turns):
-            await asyncio.sleep(0)
+        await loop_turns(turns)
         self._write_all(meanwhile)
         await self._compare(is_orderly=False)
         await self._tick(6000)

@@ -26,6 +26,7 @@ from tests.simulation.gateway_clients import GatewaySubscriber, Viewer
 from tests.simulation.network import Network, PlayedPool
 from tests.simulation.services import QueryService
 from tests.simulation.subscriber import Subscriber
+from tests.waiting import pace
 
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
@@ -85,11 +86,11 @@ class PlayedAnnouncements:
             raise NodeLost("refused")
         is_late = "late announcements" in self._faults and not self._network.is_calm
         if node.is_stalled or (is_late and self._chance.random() < 0.2):
-            await asyncio.sleep(seconds_max)
+            await pace(seconds_max)
             raise NodeLost("late")
         answer = announced(node)
         if is_late and self._chance.random() < 0.5:
-            await asyncio.sleep(self._chance.choice(LATE_SECONDS))
+            await pace(self._chance.choice(LATE_SECONDS))
         return answer
 
 

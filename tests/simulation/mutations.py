@@ -1,6 +1,5 @@
 """Small mistakes, as somebody might make them in the services: a simulation is worth what it finds of these."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -47,6 +46,7 @@ from sowline_query_service.topics.followed_partitions import FollowedPartitions
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
+from tests.waiting import loop_turns
 
 _on_change = Subscription.on_change
 _after = Ring.after
@@ -162,7 +162,7 @@ def _live_one_change_late() -> list[Any]:
             for number in behind:
                 async for changes in self._after.of(number):
                     await self._deliver(dispatcher.turns, number, changes)
-        await asyncio.sleep(0)
+        await loop_turns()
         dispatcher.add(self._live)
 
     return [patch.object(CatchUp, "run", run)]

@@ -21,6 +21,7 @@ from sowline.wire.server_message import join_frame
 from sowline_gateway.nodes.connections import CONNECT_SECONDS_MAX, ConnectionPool, NodeConnection, NodeLost
 from tests.simulation.services import QueryService
 from tests.simulation.truth import hold
+from tests.waiting import loop_turns, pace
 
 LOOK_SECONDS = 0.1
 """How often what waits for a frozen node looks whether it runs again."""
@@ -210,7 +211,7 @@ class PlayedSocket:
     async def close(self) -> None:
         """End the connection."""
         self.vanish()
-        await asyncio.sleep(0)
+        await loop_turns()
 
     def abort(self) -> None:
         """End the connection without a goodbye."""
@@ -254,11 +255,11 @@ class Network:
         name = f"{gateway} to {self._nodes[url].name} ({number})"
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CONNECT_SECONDS_MAX
-        await asyncio.sleep(0 if self.is_calm else self.chance_of(name).choice((0, 0, 0, 0.02, 0.3)))
+        await pace(0 if self.is_calm else self.chance_of(name).choice((0, 0, 0, 0.02, 0.3)))
         while (node := self.node_at(url, gateway)) is not None and node.is_stalled:
             if loop.time() > deadline:
                 raise NodeLost(f"{url}: no answer")
-            await asyncio.sleep(LOOK_SECONDS)
+            await pace(LOOK_SECONDS)
         if node is None:
             raise NodeLost(f"{url}: refused")
         self._trace("connection of", name)

@@ -33,6 +33,7 @@ from tests.simulation.subscriber import Served, Subscriber, Wish
 from tests.simulation.trace import Trace
 from tests.simulation.truth import Truth, Untrue, hold
 from tests.simulation.unforeseen import Unforeseen
+from tests.waiting import loop_turns
 
 BEGIN_MS = 1_700_000_000_000
 LAG_MS = 30_000
@@ -378,7 +379,7 @@ class Simulation:
             for _ in range(self.chance.randrange(12)):
                 if self.chance.random() < 0.3:
                     self.chance.choice(self.services).turn()
-                await asyncio.sleep(0)
+                await loop_turns()
 
     async def serve(self, service: QueryService) -> None:
         """Let a query service do something."""
@@ -794,7 +795,7 @@ async def _one_by_one(batches: Any) -> Any:
     """Yield batches, and let others run in between."""
     for batch in batches:
         yield batch
-        await asyncio.sleep(0)
+        await loop_turns()
 
 
 @contextmanager

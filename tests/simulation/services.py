@@ -1,6 +1,5 @@
 """The services as processes of the simulation: the materializer's, with its real loop, and the query service's."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +32,7 @@ from tests.simulation.process import Process
 from tests.simulation.snapshots import SnapshotDisk, SnapshotsTaken
 from tests.simulation.strands import Event, Strand, Thread
 from tests.simulation.truth import Truth, hold
+from tests.waiting import loop_turns
 
 if TYPE_CHECKING:
     from tests.simulation.network import PlayedSocket
@@ -216,4 +216,4 @@ class QueryService(Process):
         """Tell quiet subscriptions where they stand."""
         for session in list(self.sessions):
             session.commands.send_progress(0.0)
-            await asyncio.sleep(0)
+            await loop_turns()

@@ -5,6 +5,8 @@ import pytest
 from tests.simulation.log_mutations import LOG_MISTAKES, seeds_that_find
 from tests.simulation.log_world import log_failures, simulate_logs
 
+pytestmark = pytest.mark.timeout(420)
+
 SEEDS = 12
 SEEDS_A_MISTAKE = 40
 

@@ -12,6 +12,8 @@ from tests.simulation.many import failures, finds, pool
 from tests.simulation.mutations import MISTAKES
 from tests.simulation.run import simulate
 
+pytestmark = pytest.mark.timeout(420)
+
 PORTION = 25
 PORTIONS = range(0, 100, PORTION)
 """The first seeds of portions, always the same ones: all but a few of the planted mistakes are found by them.

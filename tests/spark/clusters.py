@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyspark
 
 from sowline.runtime.java import find_java
 from sowline.runtime.ports import HOST, free_port
+from tests.waiting import wait_for
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS_TO_START_MAX = 120.0
@@ -74,16 +74,17 @@ def _programs(directory: Path) -> Path:
 
 
 def _wait_for_worker(page: int, directory: Path) -> None:
-    until = time.monotonic() + SECONDS_TO_START_MAX
-    while time.monotonic() < until:
+    def has_worker() -> bool:
         try:
             with urlopen(f"http://{HOST}:{page}/json/", timeout=5) as answer:
                 # A master serves its pages one by one: until it has /json, / answers, in HTML.
                 is_json = answer.headers.get_content_subtype() == "json"
-                if is_json and json.load(answer)["aliveworkers"]:
-                    return
+                return is_json and bool(json.load(answer)["aliveworkers"])
         except URLError:
-            pass
-        time.sleep(0.1)
-    logs = "\n".join(log.read_text() for log in sorted(directory.glob("*.log")))
-    raise AssertionError(f"no worker after {SECONDS_TO_START_MAX:.0f} s:\n{logs}")
+            return False
+
+    try:
+        wait_for(has_worker, "a worker", SECONDS_TO_START_MAX)
+    except AssertionError as error:
+        logs = "\n".join(log.read_text() for log in sorted(directory.glob("*.log")))
+        raise AssertionError(f"{error}:\n{logs}") from None

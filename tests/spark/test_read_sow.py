@@ -23,6 +23,7 @@ from sowline.spark.changes_topic import ChangesTopic
 from tests.integration.services import system
 from tests.property.keys import HOSTILE
 from tests.spark.changes import HOUR, Story, Written, again
+from tests.waiting import clock_reaches
 
 SCHEMA = "id STRING, n INT"
 
@@ -242,9 +243,9 @@ def _time_text(ms: int) -> str:
 
 def _instant() -> int:
     """Return a time that is after all that was, and before all that will be."""
-    time.sleep(0.02)
+    clock_reaches(time.time() + 0.02)
     now = round(time.time() * 1000)
-    time.sleep(0.02)
+    clock_reaches(time.time() + 0.02)
     return now
 
 

@@ -17,6 +17,8 @@ from tests.unit.sowline.wire.answered_requests import answers_to
 from tests.unit.sowline.wire.recorded_requests import recorded
 from tests.upgrades.earlier import VERSION, earlier_tree
 
+pytestmark = pytest.mark.timeout(420)
+
 
 @pytest.fixture(scope="module")
 def sent() -> list[bytes]:

@@ -24,6 +24,7 @@ from sowline_gateway.server.commands import GatewayCommands
 from sowline_gateway.server.http_api import GatewayHttpApi
 from sowline_query_service.server.server import server_of
 from tests.unit.gateway.rig import HOST, Json, Rig, rig
+from tests.waiting import until
 
 SCHEMA_ID = 7
 AVRO: Json = {
@@ -114,8 +115,7 @@ async def _listening(server: Server) -> AsyncIterator[str]:
     )
     http = uvicorn.Server(config)
     task = asyncio.create_task(http.serve())
-    while not http.started:
-        await asyncio.sleep(0.005)
+    await until(lambda: http.started)
     try:
         yield f"http://{HOST}:{port}"
     finally:

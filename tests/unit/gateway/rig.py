@@ -41,6 +41,7 @@ from sowline_query_service.server.server import server_of
 from tests.described import checked_message
 from tests.property.clock import at_once
 from tests.unit.query_service.sessions import Server
+from tests.waiting import until
 
 Json = dict[str, Any]
 HOST = "127.0.0.1"
@@ -79,11 +80,10 @@ class Node:
             timeout_graceful_shutdown=1,
             lifespan="off",
         )
-        self._uvicorn = uvicorn.Server(config)
-        self._uvicorn.config.load()
-        self._serving = asyncio.create_task(self._uvicorn.serve())
-        while not self._uvicorn.started:
-            await asyncio.sleep(0.005)
+        self._uvicorn = server = uvicorn.Server(config)
+        server.config.load()
+        self._serving = asyncio.create_task(server.serve())
+        await until(lambda: server.started)
 
     def take(self, event: Event, partition: int) -> None:
         """Apply an event of the changes topic, if the node holds its partition."""

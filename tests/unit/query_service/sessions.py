@@ -32,6 +32,7 @@ from tests.described import checked_message
 from tests.property.clock import at_once
 from tests.property.world import Written, written
 from tests.sessions import session_of
+from tests.waiting import loop_turns
 
 DOMAIN = b"orders\0"
 Json = dict[str, Any]
@@ -222,8 +223,7 @@ class Client:
 
 async def settled(turns: int = 100) -> None:
     """Let everything run that can run without new input."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
+    await loop_turns(turns)
 
 
 def view_of(messages: list[Json], view: dict[str, Json] | None = None) -> dict[str, Json]:

@@ -14,6 +14,7 @@ from examples.flights.disturb import KAFKA, Disturbances
 from examples.flights.processes import DemoError
 from examples.flights.run import Run
 from sowline.runtime.local_kafka import LocalKafka
+from tests.waiting import as_soon_as, loop_turns
 
 
 class Broker:
@@ -61,12 +62,10 @@ async def disturbed(run: Watched) -> tuple[Disturbances, Broker, float]:
     disturbances = Disturbances(cast(Run, run), 0, cast(LocalKafka, broker))
     began = time.monotonic()
     pressed = asyncio.create_task(disturbances.disturb(KAFKA))
-    while broker.calls != ["kill"]:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: broker.calls == ["kill"])
     away = time.monotonic() - began
     broker.may_start.set()
-    while broker.calls != ["kill", "start"]:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: broker.calls == ["kill", "start"])
     assert disturbances.is_busy
     assert disturbances.events[0].back_s is None
     run.written_s = time.time()
@@ -97,7 +96,7 @@ async def test_what_is_wrong_is_reported(run: Watched, verdict: str) -> None:
 
 async def test_a_change_that_was_on_its_way_shows_nothing() -> None:
     """Only the change of a command that was written after the kill shows that the part is back."""
-    run, program = Watched(), "import time; print(flush=True); time.sleep(600)  # sowline_materializer"
+    run, program = Watched(), "import signal; print(flush=True); signal.pause()  # sowline_materializer"
     with (
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as victim,
         ExitStack() as stack,
@@ -107,14 +106,12 @@ async def test_a_change_that_was_on_its_way_shows_nothing() -> None:
         victim.stdout.readline()
         disturbances = Disturbances(cast(Run, run), os.getpid(), cast(Any, None))
         pressed = asyncio.create_task(disturbances.disturb("materializer"))
-        while victim.poll() is None:
-            await asyncio.sleep(0)
+        await as_soon_as(lambda: victim.poll() is not None)
         run.written_s = disturbances.events[0].pressed_s
-        for _ in range(1000):
-            await asyncio.sleep(0)
+        await loop_turns(1000)
         assert disturbances.events[0].back_s is None
         while not pressed.done():
             run.written_s = time.time()
-            await asyncio.sleep(0)
+            await loop_turns()
     assert victim.returncode < 0
     assert disturbances.events[0].is_lossless

@@ -7,7 +7,7 @@ import pytest
 
 from examples.flights.processes import DemoError, child
 
-READY = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+READY = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
 BROKEN = "import sys; print('out of luck', file=sys.stderr); sys.exit(3)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + READY
 

@@ -26,7 +26,8 @@ from sowline_gateway.query.merge import Key, surely_before
 from sowline_gateway.query.part import Batch, Part
 from sowline_gateway.query.sharded_query import ShardedQuery
 from tests.unit.gateway.query.test_sharded_query import SHARDS, check_same, fill
-from tests.unit.gateway.rig import SECONDS_MAX, Json, rig
+from tests.unit.gateway.rig import Json, rig
+from tests.waiting import until
 
 ORDERS = ("", "/v", "/v DESC, /w TEXT", "/w DESC TEXT", "/g, /id DESC", "/nosuch")
 
@@ -174,9 +175,7 @@ async def test_a_client_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
         assert queries() == 3
         client.session.close()
         asked.cancel()
-        async with asyncio.timeout(SECONDS_MAX):
-            while queries():
-                await asyncio.sleep(0.001)
+        await until(lambda: not queries())
 
 
 def queries() -> int:

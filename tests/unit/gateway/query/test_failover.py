@@ -13,6 +13,7 @@ from sowline_gateway.nodes.announcements import Announcements
 from sowline_gateway.nodes.routing import Announcement
 from sowline_query_service.query import freshness
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
+from tests.waiting import as_soon_as, until
 
 
 def ids(messages: list[Json]) -> list[int]:
@@ -105,7 +106,8 @@ async def test_a_query_waits_for_a_node_that_comes_back() -> None:
         client = made.client()
         await made.nodes[1].stop()
         asked = asyncio.create_task(read(client))
-        await asyncio.sleep(0.7)
+        partial = await made.client().ask("sow", options="partial")
+        assert any("missing" in message for message in partial)
         assert not asked.done()
         await made.nodes[1].start()
         assert await asked == list(range(40))
@@ -140,7 +142,7 @@ async def test_an_answer_never_goes_behind_one_before(monkeypatch: pytest.Monkey
             assert await read(client) == list(range(50))
         await ahead.stop()
         asked = asyncio.create_task(read(client))
-        await asyncio.sleep(0.3)
+        assert await read(made.client()) == list(range(40))
         assert not asked.done()
         monkeypatch.setattr(freshness, "AT_LEAST_SECONDS_MAX", 0.1)
         monkeypatch.setattr(failover, "FAILOVER_SECONDS", 0.1)
@@ -175,8 +177,7 @@ async def test_a_node_that_is_lost_while_it_answers() -> None:
         client = made.client()
         request: dict[str, Any] = {"batch_size": 100}
         asked = asyncio.create_task(client.ask("sow", **request))
-        while not client.session.outbox.sent:
-            await asyncio.sleep(0)
+        await as_soon_as(lambda: client.session.outbox.sent)
         await made.nodes[0].stop()
         answer = await asked
         assert answer[-1]["status"] == "failure"
@@ -267,8 +268,7 @@ async def test_a_query_that_waits_for_nodes_holds_no_turn(
         monkeypatch.setattr(Announcements, "wait_for_news", noted)
         await made.nodes[1].stop()
         answering = asyncio.create_task(made.client().ask(**read, sub_id="s", query_id="q"))
-        while not running:
-            await asyncio.sleep(0.005)
+        await until(lambda: running)
         await made.nodes[1].start()
         assert (await answering)[-1].get("reason") is None
         assert set(running) == {0}

@@ -27,6 +27,7 @@ from sowline_gateway.query.sharded_query import ShardedQuery
 from tests.property.answers import answer_of, is_sorted
 from tests.property.asks import VALUES
 from tests.unit.gateway.rig import SECONDS_MAX, Json, Rig, RigClient, rig
+from tests.waiting import until
 
 SHARDS = (
     ["0/1"],
@@ -322,8 +323,7 @@ async def test_a_greedy_client_has_few_queries_at_each_node(monkeypatch: pytest.
         session = made.client().session
         for number in range(6):
             session.receive_one(b'{"command":"sow","topic":"orders","query_id":"%d"}' % number)
-        while slots.waiting < 4 or len(open_parts) < 4:
-            await asyncio.sleep(0.005)
+        await until(lambda: slots.waiting >= 4 and len(open_parts) >= 4)
         ended = 0
         async with asyncio.timeout(SECONDS_MAX):
             while ended < 6:

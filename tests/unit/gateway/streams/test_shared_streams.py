@@ -22,6 +22,7 @@ from sowline_gateway.streams.catch_up_slot import CLIENT_MAX
 from tests.examples import examples
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
+from tests.waiting import loop_turns, pace, until
 
 
 def followed(made: Rig) -> int:
@@ -53,7 +54,7 @@ async def test_equal_subscriptions_are_followed_once(options: str) -> None:
             clients.append(await stack.enter_async_context(subscriber(made, **fields)))
             for _ in range(10):
                 change(made, chance)
-                await asyncio.sleep(0)
+                await loop_turns()
         for mine in clients:
             await settled(made, mine, lambda record: record["v"] < 7)
         assert len(made.context.streams) == 1
@@ -64,9 +65,7 @@ async def test_equal_subscriptions_are_followed_once(options: str) -> None:
             change(made, chance)
         await settled(made, clients[0], lambda record: record["v"] < 7)
         clients[0].send("unsubscribe", command_id="u")
-        async with asyncio.timeout(5):
-            while followed(made) or len(made.context.streams):
-                await asyncio.sleep(0.01)
+        await until(lambda: not followed(made) and not len(made.context.streams))
 
 
 UNEQUAL: list[Json] = [
@@ -93,10 +92,7 @@ async def test_only_equal_subscriptions_are_followed_as_one() -> None:
         clients += [await stack.enter_async_context(subscriber(made, **fields)) for fields in equal]
         rights = Rights(to_read(Entitlement("orders", compile_filter("/v < 9"))))
         clients.append(await stack.enter_async_context(subscriber(made, rights, command="subscribe")))
-        for mine in clients:
-            async with asyncio.timeout(5):
-                while not is_shared(mine):
-                    await asyncio.sleep(0.01)
+        await until(lambda: all(map(is_shared, clients)))
         assert len(made.context.streams) == len(UNEQUAL) + 1
         made.put({"id": 1, "v": 3})
         for mine in clients:
@@ -165,13 +161,11 @@ async def test_a_slow_client_leaves_and_comes_back(command: str, options: str) -
         mine = Subscriber(slow)
         mine.send(**fields)
         cast(Any, slow.session.outbox)._bytes_max = 2000
-        async with asyncio.timeout(5):
-            while not is_shared(mine):
-                await asyncio.sleep(0.01)
+        await until(lambda: is_shared(mine))
         for number in range(400):
             made.put({"id": number % 40, "v": chance.randrange(10), "text": str(number) * 20})
             if number % 40 == 0:
-                await asyncio.sleep(0.02)
+                await pace(0.02)
         await settled(made, other)
         assert made.context.streams.fell_behind == 1
         assert slow.session.outbox.unsent_bytes < 60_000
@@ -179,14 +173,14 @@ async def test_a_slow_client_leaves_and_comes_back(command: str, options: str) -
             reading = asyncio.create_task(mine.read())
             for _ in range(100):
                 change(made, chance, 40)
-                await asyncio.sleep(0.002)
+                await pace(0.002)
             await settled(made, mine)
             await settled(made, other)
             for _ in range(200):
                 change(made, chance, 40)
                 if is_shared(mine):
                     break
-                await asyncio.sleep(0.02)
+                await pace(0.02)
             assert is_shared(mine)
             change(made, chance, 40)
             await settled(made, mine)
@@ -207,7 +201,7 @@ async def test_a_stream_continues_at_another_node() -> None:
                     await made.nodes[turn // 100 - 1].stop()
                 if turn == 150:
                     await made.nodes[0].start()
-                await asyncio.sleep(0.003)
+                await pace(0.003)
             for mine in clients:
                 await settled(made, mine)
                 assert is_shared(mine)
@@ -230,8 +224,7 @@ async def in_its_snapshot(made: Rig) -> Subscriber:
     """Return a subscriber that does not read yet, and whose snapshot is being sent."""
     mine = Subscriber(made.client())
     mine.send("sow_and_subscribe", options="oof")
-    while not mine.client.session.outbox.unsent_bytes:
-        await asyncio.sleep(0.001)
+    await until(lambda: mine.client.session.outbox.unsent_bytes)
     return mine
 
 
@@ -245,7 +238,7 @@ async def test_messages_that_wait_for_a_snapshot_are_bounded(monkeypatch: pytest
         mine = await in_its_snapshot(made)
         for _ in range(30):
             change(made, chance)
-            await asyncio.sleep(0.001)
+            await pace(0.001)
         with made.patched():
             reading = asyncio.create_task(mine.read())
             await settled(made, mine)
@@ -310,7 +303,7 @@ async def disturb(made: Rig, chance: random.Random, kind: str, how: int) -> None
         return
     for _ in range(how if kind == "change" else 0):
         change(made, chance)
-    await asyncio.sleep(0.002 if kind == "change" else how / 50)
+    await pace(0.002 if kind == "change" else how / 50)
 
 
 def command(clients: list[tuple[str, Subscriber]], kind: str, how: int) -> None:
@@ -360,9 +353,10 @@ async def test_what_waited_does_not_fit() -> None:
             made.put({"id": number, "v": 1, "text": "x" * 900})
         mine = await in_its_snapshot(made)
         cast(Any, mine.client.session.outbox)._bytes_max = 1000
-        for number in range(100):
-            made.put({"id": number, "v": 2, "text": "x" * 100})
-        await asyncio.sleep(0.1)
+        async with subscriber(made, command="sow_and_subscribe", options="oof") as other:
+            for number in range(100):
+                made.put({"id": number, "v": 2, "text": "x" * 100})
+            await settled(made, other)
         with made.patched():
             reading = asyncio.create_task(mine.read())
             await settled(made, mine)
@@ -382,7 +376,7 @@ async def test_a_node_fails_while_a_stream_begins(monkeypatch: pytest.MonkeyPatc
         async def to_failing(url: str, *given: Any) -> Any:
             if url in (made.nodes[2].url, made.nodes[3].url) and not failed:
                 failed.append(url)
-                await asyncio.sleep(0.05)
+                await pace(0.05)
                 raise NodeLost(url)
             return await to(url, *given)
 
@@ -411,7 +405,7 @@ async def test_a_connection_that_ends_in_good_order_is_opened_again() -> None:
                 await channel._connection.close()
             for _ in range(50):
                 change(made, chance)
-                await asyncio.sleep(0.005)
+                await pace(0.005)
             for number, mine in enumerate(clients, 1):
                 await settled(made, mine, lambda record, number=number: record["v"] < number)
                 assert is_shared(mine)
@@ -429,9 +423,10 @@ async def test_many_that_resume_take_turns() -> None:
             filter = f"/id = {number}"
             await client.ask("sow_and_subscribe", sub_id=f"s{number}", filter=filter, ack_type="completed")
         client.session.receive_one(b'{"command":"pause","command_id":"p","sub_id":"all"}')
-        for number in range(60):
-            made.put({"id": number, "v": 1})
-        await asyncio.sleep(0.1)
+        async with subscriber(made, command="sow_and_subscribe") as other:
+            for number in range(60):
+                made.put({"id": number, "v": 1})
+            await settled(made, other)
         client.session.receive_one(b'{"command":"resume","command_id":"r","sub_id":"all"}')
         found: list[Json] = []
         most = 0
@@ -442,7 +437,7 @@ async def test_many_that_resume_take_turns() -> None:
                     while not waiting.done():
                         catching_up = sum(cast(Any, one)._slot.is_taken for one in made.context.subscriptions)
                         most = max(most, catching_up)
-                        await asyncio.sleep(0)
+                        await loop_turns()
                     found += [one for one in map(json.loads, waiting.result()) if one["command"] == "publish"]
         assert sorted(one["data"]["id"] for one in found) == list(range(60))
         assert 1 < most <= CLIENT_MAX
@@ -455,15 +450,14 @@ async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch:
         client = made.client()
         mine = Subscriber(client)
         mine.send("sow_and_subscribe")
-        await asyncio.sleep(0.1)
+        await until(lambda: is_shared(mine))
         cast(Any, client.session.outbox)._bytes_max = 500
         with made.patched():
             for number in range(200):
                 made.put({"id": number % 10, "v": number})
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.5)
+                await pace(0.001)
             # That of the streams has ended with its last member.
-            assert len(made.node_set.connections._leased) == 0
+            await until(lambda: len(made.node_set.connections._leased) == 0)
             # Others of its subscriptions may catch up meanwhile.
             assert cast(Any, client.session.commands)._catch_up_slots._value == CLIENT_MAX
             reading = asyncio.create_task(mine.read())

@@ -15,6 +15,7 @@ from sowline.wire.request import SowAndSubscribe
 from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow
+from tests.waiting import as_soon_as
 
 
 class PlayedPart:
@@ -111,9 +112,7 @@ def a_checksum(records: int, command_id: str) -> NodeMessage:
 
 async def asked(played: Played) -> str:
     """Return the id of the checksum that the nodes are asked for."""
-    async with asyncio.timeout(5):
-        while not all(part.sent for part in played.parts):
-            await asyncio.sleep(0)
+    await as_soon_as(lambda: all(part.sent for part in played.parts))
     ((command, command_id),) = {sent for part in played.parts for sent in part.sent}
     assert command == "heartbeat"
     return command_id

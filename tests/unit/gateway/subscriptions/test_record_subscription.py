@@ -15,6 +15,7 @@ from sowline.serving.authorization.entitlements import EVERYTHING, Entitlement, 
 from sowline_gateway.nodes import connections, failover
 from tests.unit.gateway.rig import Json, Node, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
+from tests.waiting import loop_turns, pace, until
 
 
 @pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
@@ -31,7 +32,7 @@ async def test_a_client_holds_what_matches(shards: list[str], command: str) -> N
             for number in range(200):
                 change(made, chance)
                 if number % 20 == 0:
-                    await asyncio.sleep(0)
+                    await loop_turns()
             wanted = matching(made, lambda record: record["v"] > 4)
             await mine.until(lambda: mine.held == wanted, f"seed {seed}")
             await mine.until(lambda: len(mine.acks()) == 3)
@@ -72,7 +73,7 @@ async def test_a_node_is_lost_under_load() -> None:
             for _ in range(60):
                 change(made, chance)
                 if chance.random() < 0.1:
-                    await asyncio.sleep(0.001)
+                    await pace(0.001)
             node = made.nodes[turn % 4]
             await node.stop()
             for _ in range(30):
@@ -152,7 +153,7 @@ async def test_a_checksum_over_all_nodes() -> None:
             mine.send("heartbeat", command_id=f"proof {turn}", topic="", ack_type="processed")
             for _ in range(20):
                 change(made, chance)
-                await asyncio.sleep(0)
+                await loop_turns()
             await mine.until(lambda: ("processed", "") in mine.acks()[turn:])  # noqa: B023
         proofs = [one for one in mine.messages if one["command"] == "progress" and "hash" in one]
         assert len(proofs) == 10
@@ -199,7 +200,7 @@ async def test_rights_of_a_subscriber() -> None:
     ):
         for _ in range(150):
             change(made, chance)
-            await asyncio.sleep(0)
+            await loop_turns()
         wanted = matching(made, lambda record: record["v"] > 4)
         await mine.until(lambda: mine.held == wanted)
         assert all(one["data"]["v"] > 4 for one in mine.messages if one["command"] == "publish")
@@ -284,7 +285,7 @@ async def test_a_replacement_within_a_group_is_that_of_one_query_service(
             async with client.session.outbox.group():
                 await client.ask("sow_and_subscribe", sub_id="mine", ack_type="processed")
                 second = asyncio.create_task(client.ask(**replacing(asked)))
-                await asyncio.sleep(0)
+                await loop_turns()
             answers.append(comparable(await second))
         clients[0].session.close()
         assert [one.get("reset") for one in answers[0][-1] if one["command"] == "group_begin"] == [True]
@@ -354,7 +355,7 @@ async def test_a_subscription_replaces_another() -> None:
             for number in range(40):
                 change(made, chance)
                 if number % 5 == 0:
-                    await asyncio.sleep(0)
+                    await loop_turns()
             await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > bound))  # noqa: B023
         begins = [message for message in mine.messages if message["command"] == "group_begin"]
         assert [bool(begin.get("replace")) for begin in begins] == [False, *[True] * 5]
@@ -458,7 +459,7 @@ async def test_conflated_messages_are_of_all_partitions(command: str) -> None:
                 change(made, chance)
                 if turn in (40, 80):
                     await made.nodes[0 if turn == 40 else 3].stop()
-                await asyncio.sleep(0.002)
+                await pace(0.002)
             await mine.until(lambda: mine.held == matching(made))
             live = [message for message in mine.messages if message["command"] in ("publish", "oof")]
             assert all(parse_bookmark(one["bookmark"])["orders"].keys() == set(range(4)) for one in live)
@@ -469,16 +470,17 @@ async def test_a_key_conflates_records() -> None:
     """Of the records with one value only the last is sent, across all nodes."""
     async with (
         rig(["0/2", "1/2"]) as made,
-        subscriber(made, command="subscribe", options="conflation=200ms,conflation_key=[/v]") as mine,
+        subscriber(
+            made, command="subscribe", options="conflation=200ms,conflation_key=[/v]", ack_type="processed"
+        ) as mine,
     ):
-        await mine.until(lambda: True)
-        await asyncio.sleep(0.2)
+        await mine.until(lambda: bool(mine.acks()))
         for number in range(20):
             made.put({"id": number, "v": number % 2})
         await mine.until(lambda: len(mine.held) >= 2)
-        await asyncio.sleep(0.3)
-        assert {record["v"] for record in mine.held.values()} == {0, 1}
-        assert len(mine.held) == 2
+        made.put({"id": 20, "v": 2})
+        await mine.until(lambda: len(mine.held) >= 3)
+        assert sorted(record["v"] for record in mine.held.values()) == [0, 1, 2]
 
 
 async def test_a_client_that_does_not_read_slows_only_itself() -> None:
@@ -493,11 +495,11 @@ async def test_a_client_that_does_not_read_slows_only_itself() -> None:
             b'{"command":"sow_and_subscribe","command_id":"1","sub_id":"slow","topic":"orders"}'
         )
         assert waiting is None
-        await asyncio.sleep(0.2)
+        await until(lambda: slow.session.outbox.unsent_bytes)
         for number in range(3000):
             made.put({"id": number % 50, "v": number, "text": "x" * 1000})
             if number % 50 == 0:
-                await asyncio.sleep(0.001)
+                await pace(0.001)
         await mine.until(lambda: {record["v"] for record in mine.held.values()} == set(range(2950, 3000)))
         assert slow.session.outbox.unsent_bytes < 2 << 20
         slow.session.close()
@@ -597,8 +599,7 @@ async def test_a_pause_ends_while_a_subscription_begins(options: str) -> None:
         await made.nodes[0].stop()
         with made.patched():
             async with subscriber(made, command="subscribe", bookmark=bookmark, options=options) as mine:
-                while not made.node_set.announcements.lost:
-                    await asyncio.sleep(0.001)
+                await until(lambda: made.node_set.announcements.lost)
                 mine.send("resume", command_id="r")
                 await made.nodes[0].start()
                 await mine.until(lambda: mine.held == matching(made))
@@ -646,8 +647,7 @@ async def test_pause_and_resume_while_the_snapshot_is_sent(options: str) -> None
         client = made.client()
         mine = Subscriber(client)
         mine.send("sow_and_subscribe", options=options)
-        while not client.session.outbox.unsent_bytes:
-            await asyncio.sleep(0.001)
+        await until(lambda: client.session.outbox.unsent_bytes)
         mine.send("resume" if options else "pause", command_id="p")
         reading = asyncio.create_task(mine.read())
         await mine.until(lambda: len(mine.held) == 3000)

@@ -20,6 +20,7 @@ from sowline_gateway.query.keyed_records import records_of
 from sowline_gateway.subscriptions import window_parts
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, subscriber
+from tests.waiting import pace
 
 GROUPING = "grouping=[/v]"
 COUNTS = f"projection=[/v,COUNT(1) AS /n,SUM(/id) AS /s,MIN(/id) AS /low,MAX(/id) AS /high],{GROUPING}"
@@ -77,7 +78,7 @@ async def test_a_client_holds_what_is_shown(shards: list[str], kind: str, comman
             for _ in range(120):
                 change(made, chance)
                 if chance.random() < 0.3:
-                    await asyncio.sleep(0.002)
+                    await pace(0.002)
             await settled(mine, made, KINDS[kind])
 
 

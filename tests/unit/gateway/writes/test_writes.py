@@ -28,6 +28,7 @@ from sowline_gateway.server.commands import GatewayCommands
 from sowline_gateway.writes import destination, outcome_watch
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.query_service.sessions import DOMAIN
+from tests.waiting import until
 
 PARTITIONS = 4
 MINE = Entitlement("orders", compile_filter("/desk = 'NY'"))
@@ -120,17 +121,16 @@ def forwarded(origin: Origin) -> Events:
     return [(origin.partition, progress(5, {"5": f"forwarded {to}"}, {})), (to, change)]
 
 
+async def all_nodes_answer(made: Rig) -> None:
+    """Wait until all shards have answered something that they were asked later."""
+    answer = await made.client().ask("sow")
+    assert answer[-1]["status"] == "success"
+
+
 async def write(client: RigClient, command: str = "publish", **fields: Any) -> list[Json]:
     """Return the acknowledgements of a write; after a failure there are no more."""
     given = {"data": {"id": 1}} if command == "publish" else {}
     return await client.ask(command, ack_type="persisted,processed,stats", **(given | fields))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -158,7 +158,7 @@ async def test_an_outcome_is_made_of_all_reports(
         asked = asyncio.create_task(write(client_of(made, log), command, **fields))
         if is_late:
             await until(lambda: bool(log.commands))
-            await asyncio.sleep(0.05)
+            await all_nodes_answer(made)
             assert not asked.done()
             log.apply(Origin(log.commands[0].partition, 5))
         persisted, processed, stats = await asked
@@ -200,9 +200,9 @@ async def test_another_replica_reports_when_one_is_lost() -> None:
         await until(lambda: bool(log.commands))
         own = log.commands[0].partition
         holders = [node for node in made.nodes if own in node.server.topic.partitions]
-        await asyncio.sleep(0.05)
+        await all_nodes_answer(made)
         await holders[0].stop()
-        await asyncio.sleep(0.05)
+        await all_nodes_answer(made)
         assert not asked.done()
         log.apply(Origin(own, 5))
         assert (await asked)[1]["outcome"] == "applied"
@@ -214,7 +214,7 @@ async def test_a_lost_report_is_an_error() -> None:
         log = FakeLog(made, applied, late=True)
         asked = asyncio.create_task(write(client_of(made, log)))
         await until(lambda: bool(log.commands))
-        await asyncio.sleep(0.05)
+        await all_nodes_answer(made)
         for node in made.nodes:
             await node.stop()
         persisted, refused = await asked

@@ -17,6 +17,7 @@ from sowline_query_service.live import catching_up
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.selection import Selection
 from tests.unit.query_service.sessions import Server, settled
+from tests.waiting import as_soon_as, loop_turns
 
 FILTERS = ("1=1", "/n > 20", "/id = 1", "/id = 2 AND /n > 10", "/n < 30")
 
@@ -93,7 +94,7 @@ async def test_changes_that_come_meanwhile_come_once(turns: None) -> None:
         all_live.append(_behind(server))
         tasks.append(asyncio.create_task(server.dispatcher.bring(all_live[-1])))
         server.put({"id": number % 4, "n": number}, partition=number % 3)
-        await asyncio.sleep(0)
+        await loop_turns()
     assert all(await asyncio.gather(*tasks))
     server.put({"id": 1, "n": 120}, partition=0)
     wanted = [number for number in range(121) if number >= 40 or number % 9 != 8]
@@ -107,7 +108,7 @@ async def test_who_leaves_gets_nothing_more(turns: None) -> None:
     gone = [_behind(server) for _ in range(5)]
     others = [_behind(server) for _ in range(5)]
     tasks = [asyncio.create_task(server.dispatcher.bring(live)) for live in gone + others]
-    await asyncio.sleep(0)
+    await loop_turns()
     for live in gone:
         server.dispatcher.remove(live)
     assert await asyncio.gather(*tasks) == [False] * 5 + [True] * 5
@@ -144,8 +145,7 @@ async def test_who_falls_behind_at_once_catches_up_again() -> None:
     server = _server()
     live = _behind(server)
     coming = asyncio.create_task(server.dispatcher.bring(live))
-    while not live.live.is_set():
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: live.live.is_set())
     server.dispatcher.remove(live)
     live.fall_behind()
     await coming
@@ -180,7 +180,7 @@ async def test_a_task_that_is_cancelled_in_between() -> None:
     """Its task is cancelled, and the pass ends before the task runs again."""
     server = _server()
     tasks = [asyncio.create_task(server.dispatcher.bring(_behind(server))) for _ in range(9)]
-    await asyncio.sleep(0)
+    await loop_turns()
     for number, task in enumerate(tasks):
         asyncio.get_running_loop().call_soon(task.cancel if number % 3 == 0 else str)
     ended = await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,5 @@
 """The hub: who is live, and what each change is to them."""
 
-import asyncio
 import json
 from unittest.mock import patch
 
@@ -12,6 +11,7 @@ from sowline.wire.options import Options
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.selection import Selection
 from tests.unit.query_service.sessions import Server
+from tests.waiting import loop_turns
 
 
 def live(server: Server, outbox: Outbox, sub_id: str, text: str = "") -> LiveSubscription:
@@ -60,12 +60,12 @@ async def test_many_subscriptions_end_in_several_turns() -> None:
     client = server.connect()
     for number in range(5):
         client.ask(command="subscribe", command_id="1", topic="orders", sub_id=f"s{number}")
-    await asyncio.sleep(0)
+    await loop_turns()
     assert server.dispatcher.live == 5
     with patch("sowline.serving.sessions.open_subscriptions.ENDED_A_TURN", 2):
         client.session.close()
         assert server.dispatcher.live == 3
-        await asyncio.sleep(0)
+        await loop_turns()
         assert server.dispatcher.live == 1
-        await asyncio.sleep(0)
+        await loop_turns()
     assert server.dispatcher.live == 0

@@ -1,6 +1,5 @@
 """The memory of live views: how it is estimated, who it counts for, and what is refused."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.window import LiveWindow
 from tests.memory import deep_bytes
 from tests.unit.query_service.sessions import Client, Json, Server
+from tests.waiting import loop_turns
 
 PAGE = {"top_n": 5, "skip_n": 0, "order_by": "/name"}
 RECORDS = 500
@@ -252,7 +252,7 @@ async def test_what_is_refused_leaves_others_alone() -> None:
     bad.ask("sow_and_subscribe", sub_id="b", **PAGE | {"order_by": "/p"})
     while (view := views_of(server)[-1]).failed is None:
         assert memory.nbytes <= 420 * KIB
-        await asyncio.sleep(0)
+        await loop_turns()
     assert len(views_of(server)) == 3, view
     good.ask("pause", sub_id="g")
     good.ask("resume", sub_id="g")

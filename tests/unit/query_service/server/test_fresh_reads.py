@@ -13,7 +13,8 @@ from sowline_query_service.query import freshness
 from sowline_query_service.replica.log_end import Reached
 from sowline_query_service.topics.log_ends import LogEndSample
 from sowline_query_service.topics.topic_state import lag_seconds
-from tests.unit.query_service.sessions import Client, Server, settled
+from tests.unit.query_service.sessions import Client, Json, Server, settled
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ async def test_a_read_waits_for_the_bookmark_that_it_demands() -> None:
             b'{"command":"heartbeat","command_id":"2"}]'
         )
     )
-    await asyncio.sleep(0.02)
+    await settled()
     assert await client.read() == []
     server.put({"id": 2})
     await reading
@@ -141,8 +142,13 @@ async def test_a_read_is_fresh_when_its_turn_comes(
     assert (await client.read(), slots.running) == ([], 0)
     seconds[0] = 60.0 if is_late else 0.0
     sample(server, 1)
-    while not (messages := await client.read()):
-        await asyncio.sleep(0.01)
+    messages: list[Json] = []
+
+    async def answered() -> bool:
+        messages.extend(await client.read())
+        return bool(messages)
+
+    await until(answered)
     assert [m.get("reason") for m in messages if m.get("reason")] == (["stale"] if is_late else [])
     assert slots.running == 0
 

@@ -1,6 +1,5 @@
 """How many queries and snapshots of clients run at once, and when the others do."""
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +11,7 @@ from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
 from sowline_query_service.context import ServiceContext
 from tests.unit.query_service.sessions import Json, Server, view_of
+from tests.waiting import loop_turns
 
 
 def server_of(records: int = 3, backlog: int = 1 << 20, more: str = "", **limits: Any) -> Server:
@@ -147,8 +147,7 @@ async def test_checksums_of_a_subscription_that_is_not_live_hold_no_turn() -> No
         await client.read()
         for _ in range(4):
             client.ask("heartbeat", sub_id="s")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await loop_turns(2)
         client.ask("pause", sub_id="s")
         await client.read()
         assert counts(server) == (0, 0)

@@ -17,6 +17,7 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.partition_replica import CHANGE_BYTES, Ring
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from tests.unit.query_service.sessions import Server, settled
+from tests.waiting import loop_turns
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ async def test_what_happens_meanwhile_comes_too(server: Server) -> None:
     active = subscription_status(server, -1)
     running = asyncio.create_task(CatchUp({}, active).run(server.dispatcher))
     for number in range(10, 30):
-        await asyncio.sleep(0)
+        await loop_turns()
         server.put({"id": 1, "n": number})
     await running
     server.put({"id": 1, "n": 30})

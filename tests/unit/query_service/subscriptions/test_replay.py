@@ -14,6 +14,7 @@ from sowline.serving.sessions import open_subscriptions
 from sowline.serving.sessions.status import TICKS
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 from tests.unit.query_service.subscriptions.test_bookmark_resolver import first_offsets, log_offsets_at
+from tests.waiting import as_soon_as, until
 
 ALL_ACKS = "processed,completed,stats"
 
@@ -51,10 +52,12 @@ def acks(messages: list[Json]) -> list[Json]:
 async def read_until(client: Client, condition: Callable[[list[Json]], bool]) -> list[Json]:
     """Return what is sent until something holds of it: other threads may have to answer first."""
     messages: list[Json] = []
-    async with asyncio.timeout(10):
-        while not condition(messages):
-            messages += await client.read()
-            await asyncio.sleep(0.001)
+
+    async def have_come() -> bool:
+        messages.extend(await client.read())
+        return condition(messages)
+
+    await until(have_come)
     return messages
 
 
@@ -336,9 +339,7 @@ async def test_progress_of_many_subscriptions_is_spread(
     assert [one["sids"] for one in received] == [["s0", "s1"], ["s2", "s3"], ["s4"]]
     client.session.commands.send_progress(1000.0)
     client.session.close()
-    async with asyncio.timeout(10):
-        while len(asyncio.all_tasks()) > 1:
-            await asyncio.sleep(0)
+    await as_soon_as(lambda: len(asyncio.all_tasks()) <= 1)
 
 
 async def test_quiet_subscriptions_are_sent_where_they_stand(server: Server) -> None:

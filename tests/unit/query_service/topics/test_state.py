@@ -12,6 +12,7 @@ from sowline.model.position import Position
 from sowline_query_service.replica.partition_replica import Head
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.unit.query_service.sessions import Server
+from tests.waiting import loop_turns
 
 
 def change(offset: int, after: int) -> Change:
@@ -81,7 +82,7 @@ async def test_a_position_is_waited_for() -> None:
     wanted = {0: Position(0, 1), 1: Position(0, 0)}
     waiting = asyncio.create_task(server.state.wait_until_reached(server.topic, wanted, 60))
     for partition in (0, 1, 0):
-        await asyncio.sleep(0)
+        await loop_turns()
         assert not waiting.done()
         server.put({"id": 1}, partition=partition)
     assert await waiting is True

@@ -26,6 +26,7 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
 from sowline_query_service.topics.topic_state import TopicState
+from tests.waiting import loop_turns
 
 COLUMN = 12_000
 """Bytes of one memo index of few records, and not of two."""
@@ -187,7 +188,7 @@ async def test_rows_may_change_while_indexes_are_made() -> None:
     for _ in changes(topic):
         assert topic.found("/a = 1") == topic.expected("/a = 1")
         topic.indexes.keep_up()
-        await asyncio.sleep(0)
+        await loop_turns()
     await asyncio.gather(*building)
     for text in ("/s = 'rare'", "/a = 1", "/a = '1'", "/b = '0'", "/b = '0' AND /a > 1", "/b IS NULL"):
         assert topic.found(text) == topic.expected(text)
@@ -207,8 +208,7 @@ async def test_a_cancelled_build_leaves_nothing_behind() -> None:
     topic = filled(3000)
     first = asyncio.ensure_future(topic.indexes.build(A, UNSORTED, free))
     second = asyncio.ensure_future(topic.indexes.build(A, UNSORTED, free))
-    for _ in range(2):
-        await asyncio.sleep(0)
+    await loop_turns(2)
     first.cancel()
     topic.put(5, a=1)
     await second

@@ -16,6 +16,7 @@ from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
 from tests.described import checked_request
+from tests.waiting import loop_turns, until
 
 
 class Connection:
@@ -86,8 +87,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
 
 async def all_have_had_turns() -> None:
     """Wait until whatever can go on has done so."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await loop_turns(20)
 
 
 async def test_refused_request_is_sent_again(service: Service) -> None:
@@ -229,19 +229,16 @@ async def test_a_function_is_asked_for_each_token(service: Service) -> None:
 
     first = service.accept(**{"Rights": "all", "Expires-In": "0.01"})
     async with AsyncClient("http://x", token=token) as client:
-        while not first.sent:
-            await asyncio.sleep(0.001)
+        await until(lambda: first.sent)
         assert first.sent == [{"command": "logon", "command_id": "logon", "token": "t2"}]
         first.give(command="ack", command_id="logon", status="success", rights="all", expires_in=0.01)
-        while len(first.sent) < 2:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(first.sent) >= 2)
         second = service.accept(Rights="all")
         first.give(command="ack", command_id="logon", status="failure", reason="rights changed")
         first.lose()
         await all_have_had_turns()
         opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
-        while not second.sent:
-            await asyncio.sleep(0.001)
+        await until(lambda: second.sent)
         second.give(command="ack", command_id="1", status="success", ack_type="processed")
         await opening
     assert service.tokens == ["Bearer t1", "Bearer t4"]
@@ -323,8 +320,7 @@ async def test_a_connection_that_is_lost_is_made_again(
     service.refuse(REFUSED)
     service.accept()
     async with AsyncClient("http://127.0.0.1:1"):
-        while len(service.tokens) < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(service.tokens) >= 3)
     assert caplog.messages == [
         "lost the connection to the query service at http://127.0.0.1:1; trying again",
         "connected to the query service again",

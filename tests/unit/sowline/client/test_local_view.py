@@ -23,6 +23,7 @@ from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
 from sowline.wire.client_message import read_frame
+from tests.waiting import as_soon_as, loop_turns
 
 Json = dict[str, Any]
 
@@ -83,8 +84,7 @@ class Never:
 
 async def settled() -> None:
     """Let everything run that can."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await loop_turns(20)
 
 
 def taken(command_id: str = "1", bookmark: str = "orders:0@1") -> Json:
@@ -432,8 +432,7 @@ class Threaded:
         """Let messages arrive as soon as the client has sent so many requests."""
 
         async def answer() -> None:
-            while len(self.client.sent) < requests:
-                await asyncio.sleep(0)
+            await as_soon_as(lambda: len(self.client.sent) >= requests)
             await self.client.hear(*messages)
 
         self._loop.start(answer)

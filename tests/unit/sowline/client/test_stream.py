@@ -24,6 +24,7 @@ from sowline.subscriptions.lifecycle import (
 )
 from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import read_frame
+from tests.waiting import as_soon_as, loop_turns
 
 OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
 
@@ -115,7 +116,7 @@ async def test_a_waiter_is_woken() -> None:
     """A caller that waits for a message gets it when it comes."""
     stream = opened(Ask("subscribe", "orders"))
     waiting = asyncio.create_task(anext(stream))
-    await asyncio.sleep(0)
+    await loop_turns()
     await give(stream, processed("orders:0@1"), change(2))
     assert (await waiting).command == "publish"
 
@@ -181,9 +182,8 @@ async def test_a_caller_who_does_not_read_holds_up_the_connection() -> None:
     stream = opened(Ask("subscribe", "orders"))
     messages = [change(n) for n in range(WAITING_MAX + 1)]
     reading = asyncio.create_task(give(stream, processed("orders:0@0"), *messages))
-    while len(stream.machine.taken.inbox) < WAITING_MAX:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await as_soon_as(lambda: len(stream.machine.taken.inbox) >= WAITING_MAX)
+    await loop_turns()
     assert not reading.done()
     await stream.next_batch(WAITING_MAX)
     await reading
@@ -390,8 +390,7 @@ async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> No
     stream = await subscribed()
     messages = [change(n) for n in range(2, WAITING_MAX + 10)]
     reading = asyncio.create_task(give(stream, *messages, taken(), change(WAITING_MAX + 10)))
-    while len(stream.machine.taken.inbox) < WAITING_MAX:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: len(stream.machine.taken.inbox) >= WAITING_MAX)
     replacement = stream.replace(filter="/b = 2")
     await replacement.wait_settled()
     stream.close()
@@ -462,7 +461,7 @@ async def test_a_waiter_is_not_woken_by_progress_alone() -> None:
     await give(stream, processed("orders:0@1"))
     waiting = asyncio.create_task(stream.next_batch())
     await give(stream, progress("orders:0@2"))
-    await asyncio.sleep(0)
+    await loop_turns()
     assert (waiting.done(), stream.bookmark) == (False, "orders:0@2")
     await give(stream, change(3))
     assert len(await waiting) == 1

@@ -9,6 +9,7 @@ from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import parse_topics
 from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.health import KafkaHealth
+from tests.waiting import wait_for
 
 UNREACHABLE = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
 
@@ -46,9 +47,7 @@ def test_the_reason_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka_health = KafkaHealth(UNREACHABLE, "orders")
     with capture_logs() as logs:
         kafka_health.start()
-        deadline = time.monotonic() + 20
-        while kafka_health.lost() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(lambda: kafka_health.lost() is not None, "Kafka to be lost")
         kafka_health.stop()
     assert "Connection refused" in logs[0]["why"]
 

@@ -32,9 +32,13 @@ class Broken:
     def __del__(self):
         fail("destructor")
 
+async def nothing():
+    pass
+
 async def forget():
-    asyncio.create_task(asyncio.sleep(0)).add_done_callback(lambda done: fail("callback"))
-    await asyncio.sleep(0.01)
+    task = asyncio.create_task(nothing())
+    task.add_done_callback(lambda done: fail("callback"))
+    await task
 
 def load(path):
     logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.\\n")

@@ -12,6 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, listening
+from tests.waiting import as_soon_as, loop_turns
 
 HOST = "127.0.0.1"
 CROWD = 50
@@ -35,14 +36,13 @@ async def test_a_crowd_is_let_in_a_few_at_a_time() -> None:
     with ExitStack() as stack:
         listens = stack.enter_context(listening(HOST, 0))
         serving = asyncio.create_task(server.serve(sockets=[listens]))
-        while not server.started:
-            await asyncio.sleep(0)
+        await as_soon_as(lambda: server.started)
         for _ in range(CROWD):
             stack.enter_context(socket.create_connection(listens.getsockname(), timeout=5))
         connections, counts = server.server_state.connections, [0]
         async with asyncio.timeout(10):
             while len(connections) < CROWD:
-                await asyncio.sleep(0)
+                await loop_turns()
                 counts.append(len(connections))
         assert max(after - before for before, after in itertools.pairwise(counts)) == ACCEPTED_A_TURN
         server.should_exit = True

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, LoopThread, next_of
+from tests.waiting import loop_turns, wait_for
 
 
 class Interrupted(Exception):
@@ -42,7 +43,7 @@ def interrupting() -> Iterator[None]:
 
 async def answer(number: int) -> int:
     """Return what is given, after a turn of the others."""
-    await asyncio.sleep(0)
+    await loop_turns()
     return number
 
 
@@ -91,7 +92,7 @@ def test_stop_ends_what_runs() -> None:
 @pytest.mark.usefixtures("interrupting")
 def test_signal_that_another_thread_is_given(loop_thread: LoopThread) -> None:
     """It ends the wait soon, though nothing wakes the main thread; what was waited for is cancelled."""
-    ended = threading.Event()
+    ended, waiter = threading.Event(), threading.get_ident()
 
     async def wait() -> None:
         try:
@@ -100,7 +101,7 @@ def test_signal_that_another_thread_is_given(loop_thread: LoopThread) -> None:
             ended.set()
 
     def give_itself_the_signal() -> None:
-        time.sleep(0.05)
+        wait_for(lambda: sys._current_frames()[waiter].f_code is next_of.__code__, "the main thread to wait")
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
     threading.Thread(target=give_itself_the_signal).start()

@@ -5,7 +5,6 @@ import itertools
 import socket
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from sowline.runtime.connections import LOOKS, Connections
 from sowline.runtime.http_server import listening
 from sowline.runtime.silence import is_silent
 from tests.unit.sowline.runtime.vanishing import vanish
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not report it")
 
@@ -53,13 +53,17 @@ def test_a_client_that_vanishes_is_dropped() -> None:
         connections.of(accepted).become_session()
         fill(accepted)
         vanish(client)
-        for look in itertools.count():
-            connections.close_silent(SECONDS_MAX, look)
+        looks = itertools.count()
+
+        def is_dropped() -> bool:
+            connections.close_silent(SECONDS_MAX, next(looks))
             with contextlib.suppress(BlockingIOError):
                 assert accepted.recv(1) == b""
-                break
-            time.sleep(0.01)
-        assert look >= LOOKS
+                return True
+            return False
+
+        wait_for(is_dropped, "the connection to be dropped")
+        assert next(looks) > LOOKS
         with pytest.raises(BrokenPipeError):
             accepted.send(b"x")
 
@@ -103,9 +107,12 @@ def test_a_client_that_reads_nothing_is_not_silent() -> None:
     connections = Connections()
     with connected(connections) as (client, accepted):
         fill(accepted)
-        while probes_sent(accepted) < 4:
+
+        def is_probed() -> bool:
             assert not is_silent(accepted, SECONDS_MAX)
-            time.sleep(0.01)
+            return probes_sent(accepted) >= 4
+
+        wait_for(is_probed, "the kernel to probe")
         for look in range(LOOKS):
             connections.close_silent(SECONDS_MAX, look)
         received = 0

@@ -21,6 +21,7 @@ from sowline.runtime.http_server import HttpProtocol, HttpServer, listening
 from sowline.runtime.websocket_connection import WebSocketConnection
 from sowline.runtime.websocket_handshake import Handshake
 from tests.unit.sowline.runtime.vanishing import vanish
+from tests.waiting import loop_turns, until
 
 HOST = "127.0.0.1"
 BYTES_MAX = 100_000
@@ -60,7 +61,10 @@ class Site:
     def __init__(self, connections: Connections, port: int) -> None:
         self.connections = connections
         self.port = port
+        self.asked = 0
         self.accepted: list[Echo] = []
+        self.may_accept = asyncio.Event()
+        self.may_accept.set()
 
     @property
     def url(self) -> str:
@@ -68,17 +72,16 @@ class Site:
         return f"ws://{HOST}:{self.port}/"
 
     async def accept(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept every client as a session."""
-        await asyncio.sleep(0.01)
+        """Accept every client as a session, once that may be."""
+        self.asked += 1
+        await self.may_accept.wait()
         scope["state"]["connection"].become_session()
         self.accepted.append(Echo())
         scope["state"]["handshake"].accept(self.accepted[-1], [(b"Sowline-Test", b"yes")])
 
     async def all_gone(self) -> None:
         """Wait until no connection is open."""
-        async with asyncio.timeout(20):
-            while self.connections.open:
-                await asyncio.sleep(0.005)
+        await until(lambda: not self.connections.open)
 
 
 @asynccontextmanager
@@ -187,9 +190,12 @@ async def test_what_comes_before_the_answer_is_kept() -> None:
     async with site() as server:
         reader, writer = await asyncio.open_connection(HOST, server.port)
         frames = [Frame(Opcode.TEXT, text).serialize(mask=True) for text in (b"one", b"two", b"three")]
+        server.may_accept.clear()
         writer.write(REQUEST + b"\r\n" + frames[0][:4])
-        await asyncio.sleep(0.005)
+        await until(lambda: server.asked)
         writer.write(frames[0][4:] + frames[1])
+        await loop_turns(10)
+        server.may_accept.set()
         await reader.readuntil(b"\r\n\r\n")
         writer.write(frames[2])
         expected = b"\x81\x03one\x81\x03two\x81\x05three"
@@ -209,7 +215,7 @@ async def test_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> N
         (echo,) = server.accepted
         while echo.can_write:
             echo.send(b"x" * 50_000)
-            await asyncio.sleep(0)
+            await loop_turns()
         echo.ping()
         taken = len(head)
         while not echo.can_write:
@@ -217,7 +223,7 @@ async def test_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> N
         assert echo.times_resumed == 1
         while echo.can_write:
             echo.send(b"x" * 50_000)
-            await asyncio.sleep(0)
+            await loop_turns()
         echo.close(1008, "too slow")
         assert echo.times_ended == 1
         await server.all_gone()
@@ -229,11 +235,13 @@ async def test_a_client_that_has_gone_before_the_answer() -> None:
     """Is accepted into nothing: its session ends at once."""
     async with site() as server:
         _, writer = await asyncio.open_connection(HOST, server.port)
+        server.may_accept.clear()
         writer.write(REQUEST + b"\r\n")
-        await asyncio.sleep(0.002)
+        await until(lambda: server.asked)
         writer.transport.abort()
-        while not server.accepted:
-            await asyncio.sleep(0.001)
+        await loop_turns(10)
+        server.may_accept.set()
+        await until(lambda: server.accepted)
         await server.accepted[0].end.wait()
         await server.all_gone()
         assert server.accepted[0].times_ended == 1
@@ -352,8 +360,11 @@ async def test_a_client_that_vanishes_is_gone(bytes_sent: int) -> None:
         echo.send(bytes(bytes_sent))
         assert echo.can_write == (bytes_sent == 1)
         looks = itertools.count()
-        while not echo.end.is_set():
+
+        def has_ended() -> bool:
             server.connections.close_silent(1.0, next(looks))
-            await asyncio.sleep(0.01)
+            return echo.end.is_set()
+
+        await until(has_ended)
         await server.all_gone()
         client.transport.abort()

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sowline.serving.cooperative import Turns, first_of, in_steps, running, together
+from tests.waiting import loop_turns
 
 
 async def test_one_goes_on_in_each_turn_of_the_loop() -> None:
@@ -24,7 +25,7 @@ async def test_one_goes_on_in_each_turn_of_the_loop() -> None:
     most = 0
     while not all(task.done() for task in working):
         before = len(steps)
-        await asyncio.sleep(0)
+        await loop_turns()
         most = max(most, len(steps) - before)
     assert most == 1
     assert "".join(steps) == "abc" * 3
@@ -34,11 +35,11 @@ async def test_one_that_ends_while_it_waits_takes_no_turn() -> None:
     """The one behind it goes on in its place, and who comes when nobody waits goes on as well."""
     turns = Turns()
     waiting = [asyncio.create_task(turns.wait()) for _ in range(3)]
-    await asyncio.sleep(0)
+    await loop_turns()
     waiting[1].cancel()
     await asyncio.gather(waiting[0], waiting[2])
     last = asyncio.create_task(turns.wait())
-    await asyncio.sleep(0)
+    await loop_turns()
     last.cancel()
     await asyncio.wait([last])
     async with asyncio.timeout(5):
@@ -61,8 +62,7 @@ async def test_together_ends_with_its_caller() -> None:
     ended: list[str] = []
 
     caller = asyncio.create_task(together([slow(ended), slow(ended)]))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await loop_turns(2)
     caller.cancel()
     await asyncio.wait([caller])
     assert caller.cancelled()
@@ -90,8 +90,7 @@ async def test_together_returns_when_all_have_ended() -> None:
     done: list[int] = []
 
     async def work(turns: int) -> None:
-        for _ in range(turns):
-            await asyncio.sleep(0)
+        await loop_turns(turns)
         done.append(turns)
 
     await together(work(turns) for turns in (3, 1, 2))
@@ -128,8 +127,7 @@ async def test_the_first_ends_with_its_caller() -> None:
     ended: list[str] = []
 
     caller = asyncio.create_task(first_of([slow(ended), slow(ended)]))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await loop_turns(2)
     caller.cancel()
     await asyncio.wait([caller])
     assert caller.cancelled()
@@ -141,7 +139,7 @@ async def test_what_runs_during_a_block_ends_with_it() -> None:
     ended: list[str] = []
 
     async with running([slow(ended)]):
-        await asyncio.sleep(0)
+        await loop_turns()
     assert ended == ["slow"]
     with pytest.raises(KeyError, match="block"):
         async with running([slow(ended)]):
@@ -158,7 +156,7 @@ async def test_what_fails_during_a_block_ends_it() -> None:
 
 async def failing(error: Exception) -> Never:
     """Fail in a later turn of the loop."""
-    await asyncio.sleep(0)
+    await loop_turns()
     raise error
 
 
@@ -167,8 +165,7 @@ async def slow(ended: list[str]) -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await loop_turns(2)
         ended.append("slow")
 
 
@@ -183,10 +180,10 @@ async def test_in_a_turn_of_the_loop_one_step_is_made() -> None:
             yield
 
     tasks = [asyncio.create_task(in_steps(steps())) for _ in range(10)]
-    await asyncio.sleep(0)
+    await loop_turns()
     assert made == 10  # the first step of each is made at once
     for turn in range(1, 20):
-        await asyncio.sleep(0)
+        await loop_turns()
         assert made <= 10 + turn
     await asyncio.gather(*tasks)
     assert made == 50

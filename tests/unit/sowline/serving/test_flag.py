@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 from sowline.serving.flag import Flag
+from tests.waiting import loop_turns
 
 
 async def turns() -> None:
     """Let all tasks run that can."""
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await loop_turns(3)
 
 
 async def test_who_waits_is_woken_in_order() -> None:

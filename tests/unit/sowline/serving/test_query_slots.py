@@ -9,6 +9,7 @@ import pytest
 from sowline.errors import SowlineError
 from sowline.serving.query_slots import LOOKS, READ_BYTES_MIN, Asker, QuerySlot, QuerySlots, SlotLimits
 from tests.property.clock import clock, on_clock
+from tests.waiting import loop_turns
 
 
 class Played:
@@ -49,8 +50,7 @@ async def waiting(slots: QuerySlots, user: str, connection: Hashable, order: lis
 
 async def settled() -> None:
     """Let all tasks run that can."""
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await loop_turns(5)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.serving.sorting import in_sorting_thread, sorted_in_turns
+from tests.waiting import loop_turns
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 7))
@@ -21,7 +22,7 @@ async def test_a_short_sort_does_not_wait_for_the_whole_of_a_long_one() -> None:
     """They take turns in the thread."""
     with patch("sowline.serving.sorting.LARGE", 3), patch("sowline.serving.sorting.RUN", 4):
         long = asyncio.create_task(sorted_in_turns(list(range(10_000))))
-        await asyncio.sleep(0)
+        await loop_turns()
         assert await sorted_in_turns([5, 4, 3, 2, 1]) == [1, 2, 3, 4, 5]
         assert not long.done()
         assert await long == list(range(10_000))

@@ -57,6 +57,7 @@ from tests.property.clock import ClockLoop, at_once
 from tests.sessions import session_of
 from tests.unit.query_service import sessions
 from tests.unit.sowline.wire.recorded_requests import Asked, Json, recorded
+from tests.waiting import loop_turns
 
 RECORDED = Path(__file__).parent / "data" / "answers.jsonl.gz"
 TOPICS = (
@@ -271,7 +272,7 @@ async def _taken(outbox: Outbox) -> list[str]:
     sent: list[bytes] = []
     while found := outbox.take_now():
         sent += found
-        await asyncio.sleep(0)
+        await loop_turns()
     return [message.decode("utf-8", "backslashreplace") for message in sent]
 
 

@@ -17,6 +17,7 @@ from sowline.serving.access.authenticator import Authenticator, PresentedCredent
 from sowline.serving.access.keys import read_keys
 from sowline.serving.access.watched_file import WatchedFile
 from tests.integration.issuer import AUDIENCE, Issuer, issuer
+from tests.waiting import pace
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -157,7 +158,7 @@ async def test_an_issuer_that_does_not_end_its_answer(
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         while not writer.is_closing():
             writer.write(b" ")
-            await asyncio.sleep(0.05)
+            await pace(0.05)
         is_given_up.set()
 
     slow = await asyncio.start_server(drip, "127.0.0.1", 0)

@@ -20,6 +20,7 @@ from sowline.serving.authorization.identity import ANYBODY, Proof
 from sowline_query_service.context import ServiceContext
 from tests.sessions import session_of
 from tests.unit.query_service.sessions import Server
+from tests.waiting import loop_turns, until
 
 FILE = """
 tokens:
@@ -224,11 +225,13 @@ async def test_a_token_of_a_key_that_was_withdrawn(house: House, monkeypatch: py
     monkeypatch.setattr(keys_module, "AGAIN_SECONDS", -1.0)
     assert (await house.authenticator.identify(PresentedCredentials(token))).user == "ada"
     monkeypatch.setattr(keys_module, "FRESH_SECONDS", -1.0)
-    async with asyncio.timeout(60):
-        while house.authenticator.refused["unknown key"] == 0:
-            with contextlib.suppress(SowlineError):
-                await house.authenticator.identify(PresentedCredentials(token))
-            await asyncio.sleep(0.001)
+
+    async def is_refused() -> int:
+        with contextlib.suppress(SowlineError):
+            await house.authenticator.identify(PresentedCredentials(token))
+        return house.authenticator.refused["unknown key"]
+
+    await until(is_refused)
     assert (await house.authenticator.identify(PresentedCredentials(house.token(key="k2")))).user == "ada"
 
 
@@ -264,7 +267,7 @@ async def test_whose_rights_change_has_to_leave(house: House, topics: str, more:
         house, await house.authenticator.identify(PresentedCredentials("ada")), PresentedCredentials("ada")
     ) as login:
         ending = asyncio.create_task(leaving(login, 60))
-        await asyncio.sleep(0)
+        await loop_turns()
         house.write(topics, more)
         house.changed()
         done, _ = await asyncio.wait([ending], timeout=5 if leaves else 0.05)

@@ -16,6 +16,7 @@ from sowline.serving.authorization.identity import ANYBODY
 from sowline.serving.backlogs import BACKLOG_BYTES_MIN, Backlogs
 from sowline.serving.http.queries import PIECE_BYTES, HttpQueries, Turn
 from sowline.serving.query_slots import Asker, QuerySlots, SlotLimits
+from tests.waiting import as_soon_as, loop_turns
 
 
 class Played:
@@ -66,8 +67,7 @@ async def test_a_large_answer_is_sent_in_pieces_that_count() -> None:
     backlogs, played = Backlogs(1 << 30), Played()
     body = bytes(range(256)) * (PIECE_BYTES // 256) * 2 + b"end"
     task = asyncio.create_task(ask(HttpQueries(QuerySlots(), backlogs), played, Response(body)))
-    while not played.received:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: played.received)
     played.received.clear()
     played.reads.set()
     await task
@@ -95,8 +95,7 @@ async def test_a_client_that_leaves_waits_no_longer() -> None:
     held = slots.new(Asker("x", 0))
     assert held.take_now()
     task = asyncio.create_task(ask(HttpQueries(slots, Backlogs(1)), played, JSONResponse({})))
-    while not slots.waiting:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: slots.waiting)
     played.left.set()
     await task
     assert (slots.waiting, slots.running, played.received) == (0, 1, [])
@@ -116,8 +115,7 @@ async def test_a_client_that_reads_nothing_is_cut_off() -> None:
     backlogs, played = Backlogs(1 << 30), Played()
     slots = QuerySlots(SlotLimits(service=1, unread_seconds=0.01))
     task = asyncio.create_task(ask(HttpQueries(slots, backlogs), played, Response(b"x" * 100)))
-    while not slots.running:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: slots.running)
     await slots.new(Asker("bob", 0)).take()
     await task
     assert (played.left.is_set(), slots.ended, backlogs.unsent_bytes) == (True, 1, 0)
@@ -129,14 +127,12 @@ async def test_a_cut_ends_when_the_server_has_noticed_it(monkeypatch: pytest.Mon
     played.connection.close = cut.set
     slots = QuerySlots(SlotLimits(service=1, unread_seconds=0.01))
     task = asyncio.create_task(ask(HttpQueries(slots, Backlogs(1 << 30)), played, Response(b"x" * 100)))
-    while not slots.running:
-        await asyncio.sleep(0)
+    await as_soon_as(lambda: slots.running)
     await slots.new(Asker("bob", 0)).take()
     await cut.wait()
     now = loop.time
     monkeypatch.setattr(loop, "time", lambda: now() + 3600)
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await loop_turns(10)
     assert not task.done()
     played.left.set()
     await task

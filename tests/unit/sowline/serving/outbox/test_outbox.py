@@ -4,6 +4,7 @@ import asyncio
 
 from sowline.serving.backlogs import BACKLOG_BYTES_MIN, Backlogs
 from sowline.serving.outbox.outbox import FRAME_BYTES, FRAME_MESSAGES_MAX, Outbox
+from tests.waiting import loop_turns
 
 
 async def test_messages_go_out_in_order() -> None:
@@ -19,7 +20,7 @@ async def test_taking_waits_for_a_message() -> None:
     outbox = Outbox(1000)
     for message in (b"1", b"2"):
         taking = asyncio.create_task(outbox.take())
-        await asyncio.sleep(0)
+        await loop_turns()
         assert not taking.done()
         outbox.put(message)
         assert await taking == [message]
@@ -54,7 +55,7 @@ async def test_a_full_outbox_has_drained_once_it_is_half_empty() -> None:
     assert outbox.full
     waiting = asyncio.create_task(outbox.wait_drained())
     await outbox.take()
-    await asyncio.sleep(0)
+    await loop_turns()
     assert not outbox.full
     assert not waiting.done()
     await outbox.take()

@@ -1,6 +1,5 @@
 """Who is connected, and how each subscription stands."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from sowline.serving.sessions import clients
 from sowline.serving.sessions.clients import Clients
 from tests.unit.query_service.sessions import Server
+from tests.waiting import loop_turns
 
 
 def nothing_closes() -> None:
@@ -131,7 +131,7 @@ async def test_what_is_cut_is_counted(monkeypatch: Any) -> None:
     one, other = server.connect(), server.connect()
     for number in range(3):
         one.ask("subscribe", sub_id=f"s{number}", filter="/id > 0 AND /id > 1")
-    await asyncio.sleep(0)
+    await loop_turns()
     with (
         listed(connected, "a", "", one.session, nothing_closes),
         listed(connected, "b", "", other.session, nothing_closes),

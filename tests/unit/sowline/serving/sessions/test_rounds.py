@@ -3,6 +3,7 @@
 import asyncio
 
 from sowline.serving.sessions.rounds import PORTIONS_MAX, PORTIONS_MIN, Rounds
+from tests.waiting import loop_turns, until
 
 
 async def test_each_has_its_turn_in_every_round() -> None:
@@ -17,25 +18,19 @@ async def test_each_has_its_turn_in_every_round() -> None:
     rounds = Rounds(0.02, take_turn)
     for member in turns:
         rounds.add(member)
-    async with asyncio.timeout(30):
-        while min(turns.values()) < 2:
-            await asyncio.sleep(0.001)
+    await until(lambda: min(turns.values()) >= 2)
     assert max(turns.values()) <= 3
     rounds.discard(3)
     before = turns[3]
-    async with asyncio.timeout(30):
-        while turns[4] < 5:
-            await asyncio.sleep(0.001)
+    await until(lambda: turns[4] >= 5)
     assert turns[3] == before
     for member in turns:
         rounds.discard(member)
-    await asyncio.sleep(0)
+    await loop_turns()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     rounds.add(7)
     before = turns[7]
-    async with asyncio.timeout(30):
-        while turns[7] == before:
-            await asyncio.sleep(0.001)
+    await until(lambda: turns[7] != before)
     rounds.discard(7)
 
 
@@ -53,7 +48,7 @@ async def test_turns_are_spread_over_the_interval() -> None:
         rounds.add(member)
     async with asyncio.timeout(30):
         while sum(found) < members:
-            await asyncio.sleep(0)
+            await loop_turns()
             found.append(at_once)
             at_once = 0
     assert max(found) <= 2
@@ -73,9 +68,7 @@ async def test_all_go_during_a_turn() -> None:
     rounds = Rounds(0.5, take_turn)
     for member in range(4 * PORTIONS_MAX):
         rounds.add(member)
-    async with asyncio.timeout(30):
-        while not had:
-            await asyncio.sleep(0.001)
-    await asyncio.sleep(0.01)
+    await until(lambda: had)
+    await loop_turns(10)
     assert had == [0]
     assert asyncio.all_tasks() == {asyncio.current_task()}

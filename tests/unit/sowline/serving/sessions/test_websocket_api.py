@@ -27,6 +27,7 @@ from sowline.serving.sessions.session import Session
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.server.server import server_of
 from tests.unit.query_service.sessions import Server
+from tests.waiting import pace, until
 
 HOST = "127.0.0.1"
 HANDSHAKE = (
@@ -62,9 +63,7 @@ class Served:
 
     async def all_gone(self) -> None:
         """Wait until no connection is open."""
-        async with asyncio.timeout(20):
-            while self.connections.open:
-                await asyncio.sleep(0.005)
+        await until(lambda: not self.connections.open)
 
 
 @asynccontextmanager
@@ -123,7 +122,7 @@ async def test_commands_are_handled_in_order(monkeypatch: pytest.MonkeyPatch) ->
     receive = Session.receive
 
     async def slowly(self: Session, frame: bytes) -> int:
-        await asyncio.sleep(0.001)
+        await pace(0.001)
         return await receive(self, frame)
 
     monkeypatch.setattr(Session, "receive", slowly)
@@ -148,7 +147,7 @@ async def test_commands_before_the_end_are_handled(monkeypatch: pytest.MonkeyPat
     receive = Session.receive
 
     async def slowly(self: Session, frame: bytes) -> int:
-        await asyncio.sleep(0.001)
+        await pace(0.001)
         handled.append(frame)
         self.outbox.put(b"x" * 100_000)
         return await receive(self, frame)
@@ -162,8 +161,7 @@ async def test_commands_before_the_end_are_handled(monkeypatch: pytest.MonkeyPat
         writer.write(HANDSHAKE + b"".join(frame.serialize(mask=True) for frame in frames))
         await reader.readuntil(b"\r\n\r\n")
         writer.close() if is_cut else writer.write_eof()
-        while len(served.web.sessions):
-            await asyncio.sleep(0.001)
+        await until(lambda: len(served.web.sessions) == 0)
         writer.close()
         assert len(handled) == 100
         await served.all_gone()

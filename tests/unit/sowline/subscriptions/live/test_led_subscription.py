@@ -12,6 +12,7 @@ from sowline.subscriptions.service_lifecycle import CaughtUp, Held, Opening, Sen
 from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import SowAndSubscribe, Subscribe
 from sowline.wire.request_parser import parse_request
+from tests.waiting import loop_turns
 
 BOOKMARK = "orders:0@7"
 
@@ -92,11 +93,10 @@ async def test_a_message_waits_for_room_and_for_the_client() -> None:
     await gate.wait()
     outbox.put_behind(b"more than it has room for", ("mine",))
     waiting = asyncio.create_task(gate.wait())
-    await asyncio.sleep(0)
+    await loop_turns()
     gate.shut()
     await outbox.take()
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await loop_turns(3)
     assert not waiting.done()
     gate.open()
     await waiting

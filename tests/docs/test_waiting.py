@@ -1,0 +1,134 @@
+"""Tests wait for conditions, end in time, and pass in any order."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import waiting
+from tests.docs.test_comments import ROOT
+from tests.docs.test_privates import tree_of
+
+WAITING = "tests/waiting.py"
+OWN = "tests/docs/test_waiting.py"
+SECONDS_MAX = 120
+
+SLEEPERS = {
+    "tests/integration/test_cli.py": "a program without our modules interrupts its child after each of many times",
+}
+"""Modules that sleep by themselves, or whose programs do, each with its reason."""
+
+LONGER = {
+    "tests/browser/test_landing_page.py": "the demo with Spark, watched in a browser",
+    "tests/clients/test_typescript_views.py": "as many steps as the caller wants",
+    "tests/distribution/checks.py": "downloads and installs all that a release depends on",
+    "tests/simulation/test_logs.py": "a dozen worlds, one after the other",
+    "tests/simulation/test_simulation.py": "waits for the runs of all tests of the module, on all cores",
+    "tests/spark/test_cluster.py": "starts a Spark cluster",
+    "tests/spark/test_demo.py": "the demo, whose Spark starts and ends",
+    "tests/spark/test_exactly_once.py": "kills Spark again and again",
+    "tests/spark/test_flights_pipeline.py": "starts a Spark of its own",
+    "tests/spark/test_lake.py": "starts a Spark of its own for each kind of table",
+    "tests/unit/sowline/runtime/test_native.py": "compiles all crates where that has not been done yet",
+    "tests/upgrades/checks.py": "installs the version before",
+}
+"""Modules with tests that may take longer than others, each with its reason. Properties have the time to shrink."""
+
+IN_ORDER = {
+    "tests/docs/test_pages.py": "all pages read and write the topics of one system",
+}
+"""Modules whose tests run from the top to the end, each with its reason."""
+
+SHUFFLED = ("tests/unit/sowline/serving/test_query_slots.py", "tests/unit/sowline/serving/test_flag.py")
+
+OPTIONS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+MODULES = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
+
+
+def sleeps(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of a module that sleep, or that are programs which do."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="sleep") | ast.Attribute(attr="sleep")):
+                yield node.lineno
+            case ast.Constant(value=str(text)) if re.search(r"\bsleep\(", text):
+                yield node.lineno
+
+
+def marks(tree: ast.AST, name: str) -> bool:
+    """Whether a module gives a mark to tests."""
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == name)
+    return any(ast.unparse(node.value) == "pytest.mark" for node in found)
+
+
+def test_only_the_helpers_sleep() -> None:
+    """All others wait with them: for a condition, for turns of the loop, for a time on the clock."""
+    found = {
+        name: lines
+        for name, path in MODULES.items()
+        if name not in (WAITING, OWN) and (lines := [*sleeps(tree_of(path))])
+    }
+    wrong = [f"{name}:{line}" for name, lines in found.items() if name not in SLEEPERS for line in lines]
+    assert not wrong, (
+        f"expected no sleep: wait with a helper of {WAITING} (`until`, `loop_turns`…) in\n" + "\n".join(wrong)
+    )
+    assert found.keys() == SLEEPERS.keys(), "take what does not sleep any more off the list SLEEPERS"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("time.sleep(1)", 1),
+        ("async def f():\n    await asyncio.sleep(0)", 1),
+        ("sleep(2)", 1),
+        ("P = 'import time; time.sleep(60)'", 1),
+        ("patch('time.sleep')\nasleep(1)\nwait_for(x, 'sleep')", 0),
+    ],
+)
+def test_what_is_a_sleep(text: str, found: int) -> None:
+    """A call by any of its names, also in a program's text; not the name alone."""
+    assert len([*sleeps(ast.parse(text))]) == found
+
+
+@pytest.mark.parametrize(("mark", "listed"), [("timeout", LONGER), ("random_order", IN_ORDER)])
+def test_exceptions_have_a_reason(mark: str, listed: dict[str, str]) -> None:
+    """A module with more time, or with an order, is on a list that says why; no other is."""
+    runner = "tests/conftest.py"
+    found = {
+        name for name, path in MODULES.items() if name not in (runner, OWN) and marks(tree_of(path), mark)
+    }
+    assert sorted(found) == sorted(listed), (
+        f"expected pytest.mark.{mark} in these modules alone, each with a reason"
+    )
+    assert all(listed.values())
+
+
+def test_every_test_ends() -> None:
+    """Within the limit of all, unless its module says otherwise; a wait ends before, and says for what."""
+    assert OPTIONS["timeout"] == SECONDS_MAX
+    assert waiting.SECONDS_MAX < SECONDS_MAX
+
+
+def collected(seed: int) -> tuple[list[str], list[str]]:
+    """Return the modules and the tests of a run with a seed, which it prints."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *SHUFFLED]
+    done = subprocess.run([*command, f"--random-order-seed={seed}"], cwd=ROOT, capture_output=True, text=True)
+    assert f"Using --random-order-seed={seed}" in done.stdout, done.stdout + done.stderr
+    found = {kind: re.findall(rf"<{kind} (.+)>", done.stdout) for kind in ("Module", "Function", "Coroutine")}
+    return found["Module"], found["Function"] + found["Coroutine"]
+
+
+def test_tests_of_a_module_run_in_random_order() -> None:
+    """Without an option, in the order that the seed decides; the modules keep theirs."""
+    assert "--random-order" in OPTIONS["addopts"].split(), "expected pytest to shuffle in every run"
+    modules, tests = collected(1)
+    assert modules == [Path(name).name for name in SHUFFLED]
+    assert collected(1) == (modules, tests)
+    others, shuffled = collected(2)
+    assert others == modules
+    assert (sorted(shuffled), shuffled == tests) == (sorted(tests), False)
