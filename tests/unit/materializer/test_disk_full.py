@@ -33,7 +33,7 @@ from tests.property.world import World, changes_of, dump, rocks_in_memory
 
 NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 PARTITIONS = 2
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": PARTITIONS})
+DEFINITION = define_topic(name="orders", key="/id", partitions=PARTITIONS)
 FOREVER = 10**15
 
 

@@ -31,7 +31,7 @@ def followed(made: Rig) -> int:
 
 def is_shared(mine: Subscriber) -> bool:
     """Return whether a client's subscription is a member of a stream now."""
-    commands = cast(Any, mine.client.session.commands)
+    commands = cast("Any", mine.client.session.commands)
     assert "mine" in commands._subscriptions._entries, mine.messages
     member = commands._subscriptions._entries["mine"].subscription._membership._member
     return member is not None and member.is_released
@@ -164,7 +164,7 @@ async def test_a_slow_client_leaves_and_comes_back(command: str, options: str) -
         slow = made.client()
         mine = Subscriber(slow)
         mine.send(**fields)
-        cast(Any, slow.session.outbox)._bytes_max = 2000
+        cast("Any", slow.session.outbox)._bytes_max = 2000
         async with asyncio.timeout(5):
             while not is_shared(mine):
                 await asyncio.sleep(0.01)
@@ -359,7 +359,7 @@ async def test_what_waited_does_not_fit() -> None:
         for number in range(100):
             made.put({"id": number, "v": 1, "text": "x" * 900})
         mine = await in_its_snapshot(made)
-        cast(Any, mine.client.session.outbox)._bytes_max = 1000
+        cast("Any", mine.client.session.outbox)._bytes_max = 1000
         for number in range(100):
             made.put({"id": number, "v": 2, "text": "x" * 100})
         await asyncio.sleep(0.1)
@@ -375,7 +375,7 @@ async def test_a_node_fails_while_a_stream_begins(monkeypatch: pytest.MonkeyPatc
     async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
         for number in range(20):
             made.put({"id": number, "v": 1})
-        channels = cast(Any, made.context.streams)._channels
+        channels = cast("Any", made.context.streams)._channels
         failed: list[str] = []
         to = channels.to
 
@@ -407,7 +407,7 @@ async def test_a_connection_that_ends_in_good_order_is_opened_again() -> None:
         for mine in clients:
             await mine.until(lambda mine=mine: is_shared(mine))
         with made.patched():
-            for channel in list(cast(Any, made.context.streams)._channels._open.values()):
+            for channel in list(cast("Any", made.context.streams)._channels._open.values()):
                 await channel._connection.close()
             for _ in range(50):
                 change(made, chance)
@@ -440,7 +440,9 @@ async def test_many_that_resume_take_turns() -> None:
                 while len(found) < 60:
                     waiting = asyncio.create_task(client.session.outbox.take())
                     while not waiting.done():
-                        catching_up = sum(cast(Any, one)._slot.is_taken for one in made.context.subscriptions)
+                        catching_up = sum(
+                            cast("Any", one)._slot.is_taken for one in made.context.subscriptions
+                        )
                         most = max(most, catching_up)
                         await asyncio.sleep(0)
                     found += [one for one in map(json.loads, waiting.result()) if one["command"] == "publish"]
@@ -456,7 +458,7 @@ async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch:
         mine = Subscriber(client)
         mine.send("sow_and_subscribe")
         await asyncio.sleep(0.1)
-        cast(Any, client.session.outbox)._bytes_max = 500
+        cast("Any", client.session.outbox)._bytes_max = 500
         with made.patched():
             for number in range(200):
                 made.put({"id": number % 10, "v": number})
@@ -465,7 +467,7 @@ async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch:
             # That of the streams has ended with its last member.
             assert len(made.node_set.connections._leased) == 0
             # Others of its subscriptions may catch up meanwhile.
-            assert cast(Any, client.session.commands)._catch_up_slots._value == CLIENT_MAX
+            assert cast("Any", client.session.commands)._catch_up_slots._value == CLIENT_MAX
             reading = asyncio.create_task(mine.read())
             await settled(made, mine)
         reading.cancel()

@@ -31,14 +31,14 @@ from tests.memory_store import MemoryStore
 from tests.panics import panic
 from tests.property.world import World, dump
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
+DEFINITION = define_topic(name="orders", key="/id", partitions=2)
 PATH = Path("0")
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world with nothing in it."""
-    world = World(define_topic(**{"name": "orders", "key": "/id"}))
+    world = World(define_topic(name="orders", key="/id"))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)
