@@ -57,11 +57,11 @@ class Topics(TopicsModel):
         first: dict[Any, Any] = {}
         topics = []
         for topic in given["topics"]:
+            topics.append(topic)
             if isinstance(topic, dict) and isinstance(topic.get("name"), str):
                 type = topic.get("message_type", JSON)
                 if first.setdefault(topic["name"], type) != type:
-                    topic = {**topic, "name": f"{topic['name']}.{type}"}
-            topics.append(topic)
+                    topics[-1] = {**topic, "name": f"{topic['name']}.{type}"}
         return {**given, "topics": topics}
 
     @model_validator(mode="after")

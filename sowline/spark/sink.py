@@ -67,7 +67,7 @@ class Log:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def to_sow(
+def to_sow(  # noqa: PLR0913 - one for each option
     frame: DataFrame,
     *,
     topic: str,

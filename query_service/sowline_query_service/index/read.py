@@ -1,6 +1,7 @@
 """Reads the values of a few paths from bodies, without parsing the rest of each body."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -45,7 +46,7 @@ _Reader = Callable[[Sequence[bytes]], Values]
 """Maps bodies to their members by name, null for a missing one."""
 
 
-def _access_paths(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
+def _access_paths(names: Sequence[str], containers: AbstractSet[str]) -> Sequence[_Reader]:
     """The quickest first; the last takes every body."""
     try:
         return [
@@ -66,7 +67,7 @@ def _first_to_arrive(access_paths: Sequence[_Reader], bodies: Sequence[bytes]) -
     return surest(bodies)
 
 
-def _decoder(names: Sequence[str], containers: Set[str]) -> _Reader:
+def _decoder(names: Sequence[str], containers: AbstractSet[str]) -> _Reader:
     """Return a reader that takes members outside `containers` for scalars, and parses the others separately.
 
     It fails if one of the scalars is an array or a huge integer.

@@ -59,7 +59,7 @@ class FollowedPartitions:
     event.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts that a service is wired from
         self,
         topics: Sequence[TopicDefinition],
         cluster: Cluster,
