@@ -234,7 +234,8 @@ def _bare(schema: Schema) -> Decode:
         return lambda payload: fastavro.schemaless_reader(io.BytesIO(payload), parsed, None)
     if schema.type == PROTOBUF:
         message = message_class(compile_schema(schema).message(""))
-        return lambda payload: message.FromString(payload)
+        decode: Decode = message.FromString
+        return decode
     validator = jsonschema_rs.validator_for(json.loads(schema.text))
     return lambda payload: validator.is_valid(orjson.loads(payload))
 
