@@ -247,9 +247,8 @@ class Shards:
     def connect(self, rights: Rights) -> tuple[Reader, Reader]:
         """Return a new client of the query service, and one of the gateway."""
         login = LoginSession(ANYBODY.acting_with(rights))
-        found = []
-        for new_session in (partial(session_of, self.whole.context), self._gateway.new_session):
-            found.append(Reader(self.loop, new_session(Outbox(1 << 20), login)))
+        new_sessions = (partial(session_of, self.whole.context), self._gateway.new_session)
+        found = [Reader(self.loop, new_session(Outbox(1 << 20), login)) for new_session in new_sessions]
         self._readers += found
         return found[0], found[1]
 

@@ -253,7 +253,7 @@ def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch:
     if lost:
         worked.disk.clear()
     closed: list[object] = []
-    monkeypatch.setattr(MemoryStore, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(MemoryStore, "close", lambda self: closed.append(self))  # noqa: PLW0108 - a method
 
     def read_range(*_: object) -> Iterator[object]:
         raise Broken
