@@ -214,9 +214,9 @@ def _loaded(declaration: YamlFile) -> Topics:
         try:
             field: tuple[str, ...] = "key", "generator"
             if isinstance(topic.key_rule, GeneratedKeys):
-                topic.key_rule.generator  # noqa: B018
+                topic.key_rule.generator  # noqa: B018 - it loads it
             field = ("message_format" if is_format(topic.message_type) else "reader_schema",)
-            topic.codec  # noqa: B018
+            topic.codec  # noqa: B018 - it loads it
         except SowlineError as error:
             problems.append(declaration.problem(("topics", number, *field), error.message))
     for number, fanout in enumerate(topics.fanouts):
