@@ -247,7 +247,7 @@ def _is_last(message: Json, asked: str) -> bool:
 async def rig(
     shards: Sequence[str],
     partitions: int = 4,
-    limits: QueryLimits = QueryLimits(),  # noqa: B008
+    limits: QueryLimits = QueryLimits(),
     **options: Any,
 ) -> AsyncIterator[Rig]:
     """Lend a running rig whose nodes hold these shards, such as `0/2`."""
