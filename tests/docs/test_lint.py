@@ -68,16 +68,23 @@ def off() -> tuple[Off, ...]:
 
 def test_all_rules_are_on() -> None:
     """A new version of ruff brings its new rules along; at most 30 rules or families are off everywhere."""
-    assert config()["select"] == ["ALL"]
-    assert len(config()["ignore"]) <= IGNORED_MAX
+    assert config()["select"] == ["ALL"], (
+        "pyproject.toml: expected all rules; turn single ones off in `ignore`"
+    )
+    count = len(config()["ignore"])
+    assert count <= IGNORED_MAX, (
+        f"pyproject.toml: expected at most {IGNORED_MAX} entries in `ignore`, got {count}"
+    )
 
 
 def test_each_rule_that_is_off_says_why() -> None:
     """Each stands in a line of its own, with a comment about this code, or is off as another that says why."""
     known = {(GLOBAL, code) for code in config()["ignore"]}
     known |= {(files, code) for files, codes in config()["per-file-ignores"].items() for code in codes}
-    assert {(one.files, one.code) for one in off()} == known
-    assert [one for one in off() if not is_explained(one, off())] == []
+    missing = known - {(one.files, one.code) for one in off()}
+    assert not missing, f"pyproject.toml: expected each rule in a line of its own: {sorted(missing)}"
+    bare = [one.code for one in off() if not is_explained(one, off())]
+    assert not bare, f'pyproject.toml: expected a reason, as in `"CODE",  # why it is off here`, for {bare}'
 
 
 def is_explained(one: Off, others: Iterable[Off]) -> bool:
@@ -120,7 +127,10 @@ def needless(offs: Sequence[Off], found: set[tuple[str, str]]) -> list[Off]:
 
 def test_what_is_off_is_needed() -> None:
     """A rule that finds nothing any more is on again: take its line out of pyproject.toml."""
-    assert needless(off(), found_by({one.code for one in off()})) == []
+    found = [f"{one.code} ({one.files})" for one in needless(off(), found_by({one.code for one in off()}))]
+    assert not found, (
+        f"pyproject.toml: expected rules that find something; take these out: {', '.join(found)}"
+    )
 
 
 def unexplained(text: str) -> list[str]:
@@ -144,7 +154,7 @@ def test_each_exception_in_a_line_says_why() -> None:
     paths = modules()
     assert len(paths) > 1000
     found = [f"{path.relative_to(ROOT)}: {one}" for path in paths for one in unexplained(path.read_text())]
-    assert not found, "\n".join(found)
+    assert not found, "\n".join([*found, "expected `# noqa: CODE - why this line is an exception`"])
 
 
 @pytest.mark.parametrize(
