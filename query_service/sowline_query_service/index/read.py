@@ -23,7 +23,7 @@ _PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] |
 
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:
-    """A function that reads JSON bodies, each of which `orjson.loads` takes for an object.
+    """Return a function that reads JSON bodies, each of which `orjson.loads` takes for an object.
 
     The values are those that `orjson.loads` would give. `None` for a body gives `ABSENT` for each value. Best
     called with some hundreds of bodies at once.
@@ -47,7 +47,7 @@ _Reader = Callable[[Sequence[bytes]], Values]
 
 
 def _access_paths(names: Sequence[str], containers: AbstractSet[str]) -> Sequence[_Reader]:
-    """The quickest first; the last takes every body."""
+    """Return the quickest first; the last takes every body."""
     try:
         return [
             _decoder(names, containers),
@@ -108,7 +108,7 @@ def _parsed_whole(names: Sequence[str], bodies: Sequence[bytes]) -> Values:
 
 
 def _finisher(path: Path) -> Callable[[list[Any]], list[Any]]:
-    """Maps the members that a path begins with to its values."""
+    """Map the members that a path begins with to its values."""
     if len(path.steps) == 1:
         return list
     name, read = str(path.steps[0]), reader(path)

@@ -120,7 +120,7 @@ class SortedSet(Generic[Held]):
         return self.between(page.skip, page.skip + page.top)
 
     def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
-        """The records from index `start` up to `end`, by SOW key and in order."""
+        """Return the records from index `start` up to `end`, by SOW key and in order."""
         return [self._at(index) for index in range(start, min(end, len(self)))]
 
     def close(self, page: Page) -> None:
