@@ -254,7 +254,7 @@ async def connected(
     port: int, numbers: range, arrivals: Arrivals, topic: str = "orders"
 ) -> list[CountedClient]:
     """Connect a client for each number; return once all have their answer."""
-    loop, clients = asyncio.get_running_loop(), []
+    loop = asyncio.get_running_loop()
     slots = asyncio.Semaphore(CONNECTING_MAX)
 
     async def one(number: int) -> CountedClient:
@@ -271,8 +271,7 @@ async def connected(
             await client.answered
         return client
 
-    clients = list(await asyncio.gather(*(one(number) for number in numbers)))
-    return clients
+    return list(await asyncio.gather(*(one(number) for number in numbers)))
 
 
 class Figures(NamedTuple):

@@ -11,6 +11,7 @@ import resource
 import statistics
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 
@@ -164,5 +165,4 @@ async def _seconds(topic: TopicState, selection: Selection, at: int | None) -> t
 
 
 def _rss() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()

@@ -56,7 +56,7 @@ def measured(service: Running) -> list[str]:
     taken = (service.usage().cpu_seconds - before) / SECONDS
     after = thread_seconds(service.pid)
     busiest = sorted(((after[name] - threads.get(name, 0.0), name) for name in after), reverse=True)[:3]
-    descriptors = len(os.listdir(f"/proc/{service.pid}/fd"))
+    descriptors = len(list(Path(f"/proc/{service.pid}/fd").iterdir()))
     by_thread = ", ".join(f"{name} {seconds / SECONDS:.1%}" for seconds, name in busiest)
     memory = service.usage().rss_bytes_max
     return [f"{taken:.1%}", f"{memory / MIB:,.0f} MiB", f"{descriptors:,}", by_thread]

@@ -196,19 +196,14 @@ def _orders(count: int) -> list[bytes]:
 
 
 def _json_load(orders: list[bytes]) -> Load:
-    definition = define_topic(**{"name": "orders", "key": "/id"})
+    definition = define_topic(name="orders", key="/id")
     return Load(orders, orders, definition, None, orjson.loads)
 
 
 def _load(orders: list[bytes], name: str) -> Load:
     schema = SCHEMAS[name]
     definition = define_topic(
-        **{
-            "name": "orders",
-            "key": "/id",
-            "message_type": schema.type,
-            "reader_schema": {"text": schema.text, "id": ID},
-        }
+        name="orders", key="/id", message_type=schema.type, reader_schema={"text": schema.text, "id": ID}
     )
     resolutions = Resolutions()
     resolutions.add(reader_key(schema.digest), entry_value(Resolution(schema)))
@@ -222,9 +217,7 @@ def _load(orders: list[bytes], name: str) -> Load:
 
 def _format_load(orders: list[bytes], name: str) -> Load:
     given = FORMATS[name]
-    definition = define_topic(
-        **{"name": "orders", "key": given.key, "message_type": name, "message_format": given.options}
-    )
+    definition = define_topic(name="orders", key=given.key, message_type=name, message_format=given.options)
     reader, codec = definition.reader, definition.codec
     assert reader is not None
     assert codec is not None, "it is no JSON"
@@ -241,7 +234,8 @@ def _bare(schema: Schema) -> Decode:
         return lambda payload: fastavro.schemaless_reader(io.BytesIO(payload), parsed, None)
     if schema.type == PROTOBUF:
         message = message_class(compile_schema(schema).message(""))
-        return lambda payload: message.FromString(payload)
+        decode: Decode = message.FromString
+        return decode
     validator = jsonschema_rs.validator_for(json.loads(schema.text))
     return lambda payload: validator.is_valid(orjson.loads(payload))
 

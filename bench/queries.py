@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,7 @@ def filled(bodies: list[bytes]) -> ServedTopics:
 
 
 def _rss() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
 
 async def asked(state: ServedTopics, filter: str, order: str = "", top_n: int | None = 0) -> Query:

@@ -75,8 +75,8 @@ class Setting:
 
 def _pin(node: Running, core: int) -> None:
     """Let all threads of a process run on one core; threads that start later do so, too."""
-    for thread in os.listdir(f"/proc/{node.pid}/task"):
-        os.sched_setaffinity(int(thread), {core})
+    for thread in Path(f"/proc/{node.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
 
 
 def _received_bytes(node: Running) -> int:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from confluent_kafka import Producer
 
@@ -83,7 +83,7 @@ class Traffic:
         self._topic, self._url, self._rate = topic, url, rate
         self._stop = threading.Event()
 
-    def __enter__(self) -> "Traffic":
+    def __enter__(self) -> Self:
         self._client = Client(self._url)
         self._stream = self._client.subscribe("orders", filter="/at > 0")
         self._threads = [

@@ -9,8 +9,8 @@ package = types.ModuleType("sowline")
 package.__path__ = [str(Path(__file__).parent.parent / "sowline")]
 sys.modules["sowline"] = package
 
-from sowline.errors import SowlineError  # noqa: E402
-from sowline.runtime.java import find_java  # noqa: E402
+from sowline.errors import SowlineError  # noqa: E402 - found by the path above
+from sowline.runtime.java import find_java  # noqa: E402 - found by the path above
 
 try:
     find_java()

@@ -20,7 +20,7 @@ def raise_unless_panic(error: BaseException, where: str) -> None:
 
     `where` is the partition, or the kind of work.
     """
-    global _panics
+    global _panics  # noqa: PLW0603 - counted for the process
     # Known only by its name: PyO3 exports no class for it, and derives it directly from BaseException.
     if type(error).__name__ != "PanicException":
         raise error

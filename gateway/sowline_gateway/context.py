@@ -51,8 +51,8 @@ class GatewayContext:
         http: NodeHttp,
         limits: QueryLimits,
         kafka: KafkaConfig,
-        slots: SlotLimits = SlotLimits(),  # noqa: B008
-        views: WindowLimits = WindowLimits(),  # noqa: B008
+        slots: SlotLimits = SlotLimits(),
+        views: WindowLimits = WindowLimits(),
     ) -> Self:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)

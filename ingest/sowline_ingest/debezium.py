@@ -187,7 +187,7 @@ def merging(fields: Sequence[StructField]) -> Column:
     sentences = [
         F.when(
             is_partial() & F.col(f"`{field.name}`").isNotNull(),
-            f"expected no map in the column {field.name} of an update that lacks values, which could not remove"
+            f"expected no map in the column {field.name} of an update that lacks values, which could not remove"  # noqa: S608 - no SQL
             " entries of it: make it text with to_json, or set REPLICA IDENTITY FULL",
         )
         for field in fields

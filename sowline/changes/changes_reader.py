@@ -237,7 +237,7 @@ class ChangesReader:
         if not is_of(event, self.changes_id):
             return Verdict.DROP
         if not is_following:
-            if event.position > self.position:
+            if event.position > self.position:  # noqa: PLR1730 - each event passes here: a call of `max` costs more
                 self.position = event.position
             return Verdict.LOAD
         try:

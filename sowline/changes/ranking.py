@@ -40,7 +40,7 @@ class NewestEvents:
     def saw(self, event: Event) -> None:
         """Note the era in which an event was written. Call it for each event, in the order of their offsets."""
         era = event.rank[0] if isinstance(event, Change) else event.position.era
-        if era > self.era:
+        if era > self.era:  # noqa: PLR1730 - each event passes here: a call of `max` costs more
             self.era = era
 
     def relative_age(self, change: Change, held: Position | None) -> RelativeAge:

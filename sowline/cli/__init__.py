@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -78,7 +79,7 @@ class CliGroup(HelpGroup):
 
 def _give_up_output() -> None:
     """Discard what could not be written: the interpreter tries again when it ends, and would print that error."""
-    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 

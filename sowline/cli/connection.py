@@ -141,7 +141,7 @@ url_option = _option(
     "--url",
     "-u",
     envvar="SOWLINE_URL",
-    default=lambda: found_url(),
+    default=found_url,
     show_default=f"that of the running `sowline up`, or {USUAL_URL}",
     help="The query service.",
 )

@@ -130,7 +130,7 @@ def pipeline(arguments: tuple[str, ...]) -> None:
     type=click.Path(path_type=Path, exists=True),
     help="The access file: who may connect, and with which rights. Without it, access is open.",
 )
-def up(
+def up(  # noqa: PLR0913, PLR0917 - one for each option
     config: Path,
     data_dir: Path,
     host: str,

@@ -170,7 +170,7 @@ def delete(
         raise SowlineError("bad request", f"expected exactly one of --filter, --key and --data, got {given}")
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
         what = _selected(filter, keys, data)
-        click.confirm(f"Delete from {topic} at {connection['url']} {what}?", abort=True, err=True)
+        click.confirm(f"Delete from {topic} at {connection['url']} {what}?", abort=True, err=True)  # noqa: S608 - no SQL
     with Client(**connection) as client:
         gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
         print_all([{"deleted": gone}])

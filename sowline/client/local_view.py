@@ -152,7 +152,7 @@ class AsyncLocalView(_Following):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
+    async def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:  # noqa: ASYNC109 - as without a loop
         """Wait until `condition(view)` is true after a step; see `LocalView.wait_for`."""
         await self._wait(lambda: bool(condition(self)), timeout)
 
@@ -161,13 +161,13 @@ class AsyncLocalView(_Following):
         replacements = await self._replace(reading)
         await self._wait(lambda: self._shows(replacements))
 
-    async def verify(self, timeout: float | None = None) -> bool:
+    async def verify(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as without a loop
         """Return whether the view is correct; see `LocalView.verify`."""
         answers = await self._ask_for_proof()
         await self._wait(lambda: len(self._proofs) > answers, timeout)
         return self._outcome(answers)
 
-    async def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
+    async def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:  # noqa: ASYNC109 - as without a loop
         answered: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
         def answer(error: BaseException | None) -> None:

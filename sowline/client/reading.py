@@ -142,7 +142,7 @@ class RecordReading(Subscribing):
         key: str | int,
         *,
         limit: int = 100,
-        reversed: bool = True,
+        reversed: bool = True,  # noqa: A002 - the name of the option in requests
         bookmark: Given = "",
         up_to: Given = "",
         **fresh: Unpack[Fresh],

@@ -106,15 +106,15 @@ class RecordView(Mapping[str, Record]):
         return iter([key for key, _ in self._bodies_in_order()])
 
     def keys(self) -> KeysView[str]:
-        """The SOW keys."""
+        """Return the SOW keys."""
         return KeysView(self)
 
     def items(self) -> ItemsView[str, Record]:
-        """The SOW keys with their records."""
+        """Return the SOW keys with their records."""
         return _Items(self)
 
     def values(self) -> ValuesView[Record]:
-        """The records."""
+        """Return the records."""
         return _Values(self)
 
     def __repr__(self) -> str:

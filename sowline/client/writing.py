@@ -311,12 +311,12 @@ def _in_requests(bodies: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
     for body in bodies:
         # A line break in JSON always separates tokens, like a blank.
-        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
-        if lines and (len(lines) == LINES_MAX or size + len(body) > LINES_BYTES_MAX):
+        line = body.replace(b"\n", b" ").replace(b"\r", b" ")
+        if lines and (len(lines) == LINES_MAX or size + len(line) > LINES_BYTES_MAX):
             yield b"\n".join(lines)
             lines, size = [], 0
-        lines.append(body)
-        size += len(body) + 1
+        lines.append(line)
+        size += len(line) + 1
     if lines:
         yield b"\n".join(lines)
 

@@ -28,7 +28,7 @@ SECONDS_MAX: Final = 253_402_300_799
 NON_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 """The doubles that JSON can't write as numbers, by their text."""
 
-_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - all times here are UTC
 _SECOND: Final = timedelta(seconds=1)
 _INSTANT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
 _SHOWN_CHARS_MAX: Final = 60

@@ -333,7 +333,7 @@ _READERS = {
 }
 
 
-def command_headers(
+def command_headers(  # noqa: PLR0913 - one for each header
     command: str,
     *,
     filter: str | None = None,

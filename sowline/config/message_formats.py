@@ -101,7 +101,7 @@ class MessageFormat(_FormatModel):
     @model_validator(mode="after")
     def _has_dictionaries(self) -> Self:
         try:
-            self._facts  # noqa: B018
+            self._facts  # noqa: B018 - it reads them
         except SowlineError as error:
             raise ValueError(error.message) from None
         return self

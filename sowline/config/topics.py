@@ -57,11 +57,11 @@ class Topics(TopicsModel):
         first: dict[Any, Any] = {}
         topics = []
         for topic in given["topics"]:
+            topics.append(topic)
             if isinstance(topic, dict) and isinstance(topic.get("name"), str):
                 type = topic.get("message_type", JSON)
                 if first.setdefault(topic["name"], type) != type:
-                    topic = {**topic, "name": f"{topic['name']}.{type}"}
-            topics.append(topic)
+                    topics[-1] = {**topic, "name": f"{topic['name']}.{type}"}
         return {**given, "topics": topics}
 
     @model_validator(mode="after")
@@ -214,9 +214,9 @@ def _loaded(declaration: YamlFile) -> Topics:
         try:
             field: tuple[str, ...] = "key", "generator"
             if isinstance(topic.key_rule, GeneratedKeys):
-                topic.key_rule.generator  # noqa: B018
+                topic.key_rule.generator  # noqa: B018 - it loads it
             field = ("message_format" if is_format(topic.message_type) else "reader_schema",)
-            topic.codec  # noqa: B018
+            topic.codec  # noqa: B018 - it loads it
         except SowlineError as error:
             problems.append(declaration.problem(("topics", number, *field), error.message))
     for number, fanout in enumerate(topics.fanouts):

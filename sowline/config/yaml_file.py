@@ -164,8 +164,8 @@ class _TextLoader(yaml.SafeLoader):
 
     # YAML reads the topic name NO as False, and 007 as 7 (test_a_name_is_the_text_that_stands_there).
 
-    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012
-    yaml_constructors = {  # noqa: RUF012
+    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012 - PyYAML reads it from the class
+    yaml_constructors = {  # noqa: RUF012 - PyYAML reads it from the class
         tag: constructor
         for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
         if tag is None or tag.rpartition(":")[2] in ("str", "seq", "map")

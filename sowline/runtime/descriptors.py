@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
@@ -74,7 +75,7 @@ def limit() -> int:
 def in_use() -> int | None:
     """Return the number of open descriptors; None if it can't be determined, or none is left."""
     try:
-        return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
+        return len(list(Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir()))
     except OSError:
         return None
 

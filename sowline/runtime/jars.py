@@ -155,7 +155,9 @@ def _run_ivy(java: Path, ivy: Path, jar_set: JarSet, half: Path) -> None:
         "-retrieve",
         "jars/[artifact]-[revision](-[classifier]).[ext]",
     ]
-    result = subprocess.run(command, cwd=half, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    result = subprocess.run(
+        command, cwd=half, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if result.returncode != 0 or not any(half.glob("jars/*.jar")):
         raise SowlineError("no jars", _failure(jar_set, result.stdout))
 

@@ -43,7 +43,7 @@ def _candidate(java_home: str | None) -> Path:
 def java_release(java: Path) -> int | None:
     """Return the feature release of `java` (8, 17, 21, …), or None if it does not run or does not report it."""
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_release(answer.stderr + answer.stdout)

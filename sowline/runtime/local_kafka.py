@@ -175,7 +175,9 @@ class LocalKafka:
             return
         options = ["--standalone", "--ignore-formatted", f"--cluster-id={_new_cluster_id()}"]
         command = _java("kafka.tools.StorageTool", "format", *options, "--config", "server.properties")
-        result = subprocess.run(command, cwd=self.data_dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        result = subprocess.run(
+            command, cwd=self.data_dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
         if result.returncode != 0:
             reported = result.stdout.decode(errors="replace").strip()
             raise SowlineError(

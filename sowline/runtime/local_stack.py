@@ -113,7 +113,7 @@ class LocalStack:
     several `shards`, a gateway has this port, and each of that many query services holds a part of each topic.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the options of `sowline up`
         self,
         config: Path,
         data_dir: Path,
@@ -173,7 +173,7 @@ class LocalStack:
         return RunningStack(
             pid=os.getpid(),
             started=start_of(os.getpid()) or "",
-            directory=os.getcwd(),
+            directory=str(Path.cwd()),
             kafka=kafka,
             url=urls.pop(ANSWERS),
             services=urls,
@@ -345,7 +345,7 @@ def _tell_states(found: Sequence[tuple[StackProcess, str | None]], *, with_waiti
 
 
 def _url(scheme: str, host: str, listening: socket.socket) -> str:
-    return f"{scheme}://{LOOPBACK if host in ('', '0.0.0.0') else host}:{listening.getsockname()[1]}"
+    return f"{scheme}://{LOOPBACK if host in ('', '0.0.0.0') else host}:{listening.getsockname()[1]}"  # noqa: S104 - it is replaced
 
 
 def _line(stack: RunningStack) -> dict[str, object]:

@@ -41,7 +41,7 @@ class RunningStack:
     @property
     def is_elsewhere(self) -> bool:
         """Whether it was started in another directory than that of this process."""
-        return self.directory != os.getcwd()
+        return self.directory != str(Path.cwd())
 
     @property
     def sentence(self) -> str:

@@ -90,7 +90,7 @@ def set_up(service: str) -> None:
 
 def use(provider: "TracerProvider | None") -> None:
     """Make spans with this provider from now on; None stops making spans."""
-    global _tracer, _provider
+    global _tracer, _provider  # noqa: PLW0603 - one provider for the process
     _provider = provider
     _tracer = None if provider is None else provider.get_tracer("sowline", __version__)
 

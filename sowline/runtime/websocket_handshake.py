@@ -50,7 +50,7 @@ class Handshake(asyncio.Protocol):
     def begin(self, scope: dict[str, Any], early: bytes) -> None:
         """Ask the application; `scope` is that of the HTTP request, and `early` the bytes after the request."""
         connections, tasks = self._server_state.connections, self._server_state.tasks
-        cast(set[Any], connections).add(self)
+        cast("set[Any]", connections).add(self)
         self._early = early
         self._counted = scope["state"].get("connection")
         answer = self._answer = _answer_to(scope)
@@ -73,7 +73,9 @@ class Handshake(asyncio.Protocol):
 
     async def _run(self, scope: dict[str, Any]) -> None:
         try:
-            await self._config.loaded_app(cast(Any, scope), cast(Any, self._receive), cast(Any, self._send))
+            await self._config.loaded_app(
+                cast("Any", scope), cast("Any", self._receive), cast("Any", self._send)
+            )
         except Exception:
             log.exception("handshake failed")
         if not self._is_answered:
@@ -88,7 +90,7 @@ class Handshake(asyncio.Protocol):
         assert self._answer is not None
         assert not self._is_answered
         self._is_answered = True
-        connections = cast(set[Any], self._server_state.connections)
+        connections = cast("set[Any]", self._server_state.connections)
         connections.discard(self)
         connection.begin(self.transport, self._config.ws_max_size, connections, self._counted)
         # The client may have gone while the application decided. The event loop reports that only once, to the
@@ -151,7 +153,7 @@ class Handshake(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note that the client has gone."""
-        cast(set[Any], self._server_state.connections).discard(self)
+        cast("set[Any]", self._server_state.connections).discard(self)
         if self._counted is not None:
             self._counted.closed()
         self._lost.set()

@@ -92,7 +92,7 @@ class ClientPort:
         watching = [asyncio.create_task(server.watch_access())]
         if self._tls is not None:
             watching.append(asyncio.create_task(self._tls.watch()))
-        while not (is_over() or serving.done()):
+        while not (is_over() or serving.done()):  # noqa: ASYNC110 - `is_over` reads what other threads set
             await asyncio.sleep(LOOK_SECONDS)
         for task in watching:
             task.cancel()

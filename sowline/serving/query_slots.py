@@ -171,7 +171,7 @@ _Queues = OrderedDict[Hashable, deque[_Waiter]]
 class QuerySlots:
     """The queries of a service that run, and those that wait. Users take turns, and so do a user's connections."""
 
-    def __init__(self, limits: SlotLimits = SlotLimits()) -> None:  # noqa: B008
+    def __init__(self, limits: SlotLimits = SlotLimits()) -> None:
         self._limits = limits
         self._running: dict[QuerySlot, None] = {}
         self._of_user: Counter[str] = Counter()

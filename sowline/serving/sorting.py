@@ -32,10 +32,11 @@ async def sorted_in_turns(keys: list[T]) -> list[T]:
     """Return the keys in ascending order; sorts of several queries take turns."""
     if len(keys) <= LARGE:
         return sorted(keys)  # type: ignore[type-var]
-    runs: list[Any] = []
-    for start in range(0, len(keys), RUN):
-        # One long sort would keep the interpreter lock, in a thread, too.
-        runs.append(await in_sorting_thread(len(keys), sorted, keys[start : start + RUN]))
+    # One long sort would keep the interpreter lock, in a thread, too.
+    runs: list[Any] = [
+        await in_sorting_thread(len(keys), sorted, keys[start : start + RUN])
+        for start in range(0, len(keys), RUN)
+    ]
     merged, done = merge(*runs), list[T]()
     while len(done) < len(keys):
         done += await in_sorting_thread(len(keys), list, islice(merged, RUN))

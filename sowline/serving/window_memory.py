@@ -43,7 +43,7 @@ class WindowHolder(NamedTuple):
 class WindowMemory:
     """The estimated bytes of all live windows of a service, and of those that each user and each connection holds."""
 
-    def __init__(self, limits: WindowLimits = WindowLimits()) -> None:  # noqa: B008
+    def __init__(self, limits: WindowLimits = WindowLimits()) -> None:
         self.limits = limits
         self.nbytes = 0
         self.of_user: Counter[Hashable] = Counter()

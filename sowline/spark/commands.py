@@ -39,7 +39,7 @@ MESSAGE_CHARACTERS_MAX = 2000
 """Characters of the message in a dead letter."""
 
 
-def command_rows(
+def command_rows(  # noqa: PLR0913, PLR0917 - one for each part of a command
     frame: DataFrame,
     key: Name | Sequence[Name],
     command: Name = PUBLISH,

@@ -57,7 +57,7 @@ def fields_of(spark: SparkSession, given: str | StructType | None, changes: Chan
     if isinstance(given, StructType):
         return given
     if given is not None:
-        return cast(StructType, StructType.fromDDL(given))
+        return cast("StructType", StructType.fromDDL(given))
     reader = changes.reader_schema()
     found = None if reader is None or is_format(reader.type) else _record_type(reader)
     if found is not None:

@@ -68,7 +68,7 @@ class Log:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def to_sow(
+def to_sow(  # noqa: PLR0913 - one for each option
     frame: DataFrame,
     *,
     topic: str,

@@ -13,7 +13,7 @@ from sowline.errors import SowlineError
 from sowline.model.body import trimmed_json
 from sowline.model.log_time import TIME_MAX
 
-_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - all times here are UTC
 _FIRST_MS: Final = -62_135_596_800_000
 
 

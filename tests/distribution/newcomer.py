@@ -25,8 +25,8 @@ PREPARING = ("make", "export")
 class Newcomer(Terminal):
     """Types commands at a terminal, all of them as processes; `sowline up` runs in a terminal of its own."""
 
-    def __init__(self, bin: Path, given: Mapping[str, str]) -> None:
-        super().__init__(bin, given, screen)
+    def __init__(self, programs: Path, given: Mapping[str, str]) -> None:
+        super().__init__(programs, given, screen)
         self._up: subprocess.Popen[bytes] | None = None
         self.url = ""
 
@@ -51,11 +51,11 @@ class Newcomer(Terminal):
     def start(self, panel: str = "") -> None:
         """Start everything, at a free port, and wait for the panel; compare its names with those that are shown."""
         ours, theirs = screen()
-        with open(theirs, "wb") as written:
+        with os.fdopen(theirs, "wb") as written:
             command = shlex.split("sowline up --port 0")
             self._up = subprocess.Popen(command, stdout=written, stderr=written, env=self._environment)
         shown, deadline = b"", time.monotonic() + READY_SECONDS_MAX
-        with open(ours, "rb", buffering=0) as written_there, contextlib.suppress(OSError):
+        with os.fdopen(ours, "rb", buffering=0) as written_there, contextlib.suppress(OSError):
             while b"  State  " not in shown:
                 assert time.monotonic() < deadline, shown.decode()
                 shown += written_there.read(1 << 12)
@@ -115,6 +115,6 @@ def _write(newcomer: Newcomer, block: Block) -> None:
         return
     newcomer.close()
     newcomer.stop()
-    with open("topics.yaml", "a") as topics:
+    with Path("topics.yaml").open("a") as topics:
         topics.write(block.text)
     newcomer.start()

@@ -80,10 +80,10 @@ class Terminal:
     Commands write to pipes, or each to a `screen`.
     """
 
-    def __init__(self, bin: Path, given: Mapping[str, str], outlet: Outlet) -> None:
+    def __init__(self, programs: Path, given: Mapping[str, str], outlet: Outlet) -> None:
         """Prepare to run the commands of a directory, with variables."""
         self._given = {"COLUMNS": str(COLUMNS), "NO_COLOR": "1", **given}
-        self._bin = bin
+        self._bin = programs
         self._outlet = outlet
         self._going: subprocess.Popen[bytes] | None = None
         self._shown: IO[str] | None = None
@@ -132,14 +132,14 @@ class Terminal:
         typed = bound_to_parent(["sh", "-c", f"exec {command.text}"])
         ours, theirs = self._outlet()
         self._shown = os.fdopen(ours, encoding="utf-8")
-        with open(theirs, "wb") as written:
+        with os.fdopen(theirs, "wb") as written:
             self._going = subprocess.Popen(typed, stdout=written, env=self._environment)
         self.read_on(command.output)
 
     def _call(self, arguments: list[str]) -> str:
         """Call a command of ours in this process: most of what one takes is its start."""
         ours, theirs = self._outlet()
-        with pytest.MonkeyPatch.context() as patch, open(theirs, "w", encoding="utf-8") as printed:
+        with pytest.MonkeyPatch.context() as patch, os.fdopen(theirs, "w", encoding="utf-8") as printed:
             for name, value in self._given.items():
                 patch.setenv(name, value)
             with contextlib.redirect_stdout(printed):
@@ -149,7 +149,7 @@ class Terminal:
     def _in_shell(self, text: str) -> str:
         typed = ["sh", "-c", text]
         ours, theirs = self._outlet()
-        with open(theirs, "wb") as written:
+        with os.fdopen(theirs, "wb") as written:
             done = subprocess.run(
                 typed,
                 stdout=written,

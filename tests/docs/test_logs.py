@@ -57,7 +57,9 @@ def events() -> set[Event]:
 
 def described() -> list[Event]:
     """Return the events that the page has."""
-    rows = re.findall(r"^\| `([^`]+)` \| (\w+) \|([^|]*)\|", (ROOT / "docs" / "logs.md").read_text(), re.M)
+    rows = re.findall(
+        r"^\| `([^`]+)` \| (\w+) \|([^|]*)\|", (ROOT / "docs" / "logs.md").read_text(), re.MULTILINE
+    )
     return [Event(name, level, frozenset(re.findall(r"[\w…]+", fields))) for name, level, fields in rows]
 
 

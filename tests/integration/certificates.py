@@ -1,7 +1,6 @@
 """Certificates for tests: an authority, and what it vouches for, as PEM files."""
 
 import ipaddress
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,8 +36,7 @@ class Authority:
         )
         new = self._directory / f"{name}.new"
         new.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-        os.replace(new, file := self._directory / f"{name}.pem")
-        return file
+        return new.replace(self._directory / f"{name}.pem")
 
 
 def _name(name: str) -> x509.Name:

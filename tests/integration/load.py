@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import Self
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.stream import Stream
@@ -49,7 +50,7 @@ class Publishers:
             for number in range(count)
         ]
 
-    def __enter__(self) -> "Publishers":
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

@@ -79,7 +79,7 @@ class Service:
     def descriptors(self) -> int:
         """How many descriptors the process has open."""
         assert self._process is not None
-        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
 
     @property
     def log(self) -> str:
@@ -285,7 +285,7 @@ class System:
         fanouts: list[dict[str, str]],
         views: list[dict[str, Any]],
         conflated: list[dict[str, Any]],
-    ):
+    ) -> None:
         self.kafka = kafka
         self.directory = directory
         self.config = directory / "topics.yaml"

@@ -111,7 +111,7 @@ def write_access(path: Path, issuer: Issuer, roles: Mapping[str, Any] = ROLES, *
     jwt = {"issuer": issuer.url, "audience": AUDIENCE, "jwks": f"{issuer.url}/keys", "leeway": 0}
     new = path.with_suffix(".new")
     new.write_text(yaml.safe_dump({"tokens": tokens, "jwt": jwt, "roles": dict(roles), **sections}))
-    os.replace(new, path)
+    new.replace(path)
 
 
 class Secured(NamedTuple):

@@ -4,7 +4,7 @@ import http.client
 import json
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -47,7 +47,7 @@ class Stream:
         self.answer = self._connection.getresponse()
         self.id = last
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -59,7 +59,7 @@ class Stream:
         name, data = "message", ""
         while line := self.answer.readline().decode():
             field, _, value = line.rstrip("\n").partition(": ")
-            if field == "id" or field == "id:":
+            if field in ("id", "id:"):
                 self.id = value
             elif field == "event":
                 name = value

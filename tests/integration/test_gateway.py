@@ -164,4 +164,4 @@ def test_a_view_of_a_view_whose_partitions_are_elsewhere(
 def _holder(shards: list[Shard], topic: str) -> list[int]:
     """Return which shards hold a topic of one partition."""
     definition = SimpleNamespace(name=topic, partitions=1)
-    return [shard.number for shard in shards if shard.partitions(cast(TopicDefinition, definition))]
+    return [shard.number for shard in shards if shard.partitions(cast("TopicDefinition", definition))]

@@ -59,7 +59,7 @@ def encode_avro(order: dict[str, Any]) -> bytes:
 
 def encode_protobuf(order: dict[str, Any]) -> bytes:
     """Return a message of a producer."""
-    return cast(bytes, order_message()(**order).SerializeToString(deterministic=True))
+    return cast("bytes", order_message()(**order).SerializeToString(deterministic=True))
 
 
 ENCODERS = {"avro": encode_avro, "protobuf": encode_protobuf}

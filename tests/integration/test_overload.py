@@ -123,8 +123,11 @@ async def test_clients_that_do_not_read(served: Served) -> None:
         slow = stack.enter_context(wire(served.query.url, receive_bytes=1 << 16))
         slow.send("sow_and_subscribe", topic=topic, options="oof", sub_id="s")
         async with watching(served.query.url, topic, "", "/qty > 50") as watchers:
-            live = lambda: served.query.metric("sowline_subscriptions_live") == len(idle) + 3  # noqa: E731
-            await asyncio.to_thread(wait_for, live, "all to be live")
+
+            def are_live() -> bool:
+                return served.query.metric("sowline_subscriptions_live") == len(idle) + 3
+
+            await asyncio.to_thread(wait_for, are_live, "all to be live")
             await asyncio.to_thread(write_much, served)
             marks = await asyncio.to_thread(write_marks, served.system, served.query.url, topic)
             await watchers.wait_for(marks)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -92,7 +93,7 @@ class Rig:
         """Return the events of a changes partition."""
         return [event_of(message) for message in self.messages(self.topic.changes, partition)]
 
-    def messages(self, topic: str, partition: int):  # type: ignore[no-untyped-def]
+    def messages(self, topic: str, partition: int) -> list[Any]:
         """Return all messages of a partition."""
         start = self.cluster.starts(topic, [partition])[partition]
         end = self.cluster.ends(topic, [partition])[partition]

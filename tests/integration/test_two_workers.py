@@ -154,7 +154,7 @@ class ViewLog:
     def __init__(self) -> None:
         self.states: dict[str, list[Body | None]] = {}
         self.callbacks: dict[str, Any] = {
-            "on_insert": lambda key, record: self._tell(key, record),
+            "on_insert": self._tell,
             "on_update": lambda key, record, before: self._tell(key, record),
             "on_remove": lambda key, record, reason: self._tell(key, None),
         }

@@ -566,7 +566,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "NAN_VALUE": ("", lambda: math.nan),
     "COALESCE?": ("s", lambda *values: next((value for value in values if value is not None), None)),
     "ARRAY_COUNT": ("a", len),
-    "ARRAY_SUM": ("a", lambda values: reference_sum(values)),
+    "ARRAY_SUM": ("a", lambda values: reference_sum(values)),  # noqa: PLW0108 - it is defined below
     "ARRAY_MAX": ("a", lambda values: max(numbers_in(values), default=math.nan if values else None)),
     "ARRAY_MIN": ("a", lambda values: min(numbers_in(values), default=math.nan if values else None)),
     "STRFTIME": ("tn", written),

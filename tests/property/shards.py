@@ -113,7 +113,7 @@ class Shards:
         self.world.time = BEGIN_MS
         self.times: list[dict[str, int]] = [{} for _ in range(self.topic.partitions)]
         """By partition and position: the log time of a change."""
-        network = Network(lambda name: Random(f"{seed} {name}"), _no_trace, cast(Any, self.nodes))
+        network = Network(lambda name: Random(f"{seed} {name}"), _no_trace, cast("Any", self.nodes))
         network.is_calm = True
         self._gateway = PlayedGateway(
             "gateway", Random(seed), _no_trace, self.whole.topics, network, frozenset()
@@ -135,9 +135,11 @@ class Shards:
             server.loaded()
         self._gateway.start()
         await self.loop.rest()
-        context, health = self._gateway.context, cast(Any, SimpleNamespace())
+        context, health = self._gateway.context, cast("Any", SimpleNamespace())
         settings = Settings(host="0.0.0.0")  # the names of the nodes are no names of this machine
-        apps = {url_of(cast(Any, node)): server_of(settings, node.context, health).app for node in self.nodes}
+        apps = {
+            url_of(cast("Any", node)): server_of(settings, node.context, health).app for node in self.nodes
+        }
         transports = {url: httpx2.ASGITransport(app) for url, app in apps.items()}
         context.http._client = httpx2.AsyncClient(mounts=transports)
         gateway = WebServer(
@@ -208,7 +210,7 @@ class Shards:
         found = NewestMessages(0, end, is_complete=True)
         for message in reversed(self.whole.written[partition][:end]):
             if len(found.messages) < limit and wants(message):
-                found.messages.append(cast(Any, message))
+                found.messages.append(cast("Any", message))
         return found
 
     # changes
@@ -245,9 +247,8 @@ class Shards:
     def connect(self, rights: Rights) -> tuple[Reader, Reader]:
         """Return a new client of the query service, and one of the gateway."""
         login = LoginSession(ANYBODY.acting_with(rights))
-        found = []
-        for new_session in (partial(session_of, self.whole.context), self._gateway.new_session):
-            found.append(Reader(self.loop, new_session(Outbox(1 << 20), login)))
+        new_sessions = (partial(session_of, self.whole.context), self._gateway.new_session)
+        found = [Reader(self.loop, new_session(Outbox(1 << 20), login)) for new_session in new_sessions]
         self._readers += found
         return found[0], found[1]
 

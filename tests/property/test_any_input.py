@@ -34,7 +34,7 @@ COMPUTED = define_topic(
 )
 
 EXPIRING = define_topic(**{**LIMITED, "expiration": "5ms", "records_max": 3})
-WITHOUT = define_topic(**{"name": "things", "sow": False, "record_bytes_max": 500})
+WITHOUT = define_topic(name="things", sow=False, record_bytes_max=500)
 
 words = st.sampled_from(
     [

@@ -75,7 +75,9 @@ SCALARS = st.one_of(
     st.builds(
         Regex,
         TEXTS.filter(lambda text: "\0" not in text),
-        st.sets(st.sampled_from([re.I, re.L, re.M, re.S, re.U, re.X])).map(sum),
+        st.sets(
+            st.sampled_from([re.IGNORECASE, re.LOCALE, re.MULTILINE, re.DOTALL, re.UNICODE, re.VERBOSE])
+        ).map(sum),
     ),
     st.builds(Timestamp, HALF, HALF),
     TEXTS.map(Code),

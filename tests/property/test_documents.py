@@ -19,13 +19,7 @@ from sowline_materializer.store.overlay import Overlay
 from tests.memory_store import MemoryStore
 
 DEFINITION = define_topic(
-    **{
-        "name": "reviews",
-        "key": "/id",
-        "documents": True,
-        "template": {"type": "review"},
-        "repeat_window": "1s",
-    }
+    name="reviews", key="/id", documents=True, template={"type": "review"}, repeat_window="1s"
 )
 START = Position(0, -1)
 DELTAS = (

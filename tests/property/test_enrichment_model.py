@@ -75,7 +75,7 @@ class EnrichedModel(PartitionModel):
 class EnrichedCoreAgainstModel(CoreAgainstModel):
     """All that may happen to a topic may happen to one with computed fields, of which one is its key."""
 
-    defined = {"key": "/key", "preprocessing": PREPROCESSING, "enrichment": ENRICHMENT}  # noqa: RUF012
+    defined = {"key": "/key", "preprocessing": PREPROCESSING, "enrichment": ENRICHMENT}  # noqa: RUF012 - it is never changed
     model = EnrichedModel
     room = 1000
 

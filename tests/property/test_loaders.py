@@ -23,7 +23,7 @@ from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.memory_store import MemoryStore
 from tests.property.histories import TOPIC_ID, History, random_history
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
+DEFINITION = define_topic(name="orders", key="/id")
 
 Held = dict[bytes, tuple[Position, bytes]]
 """Records by SOW key: position and body."""

@@ -467,7 +467,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
             self._core.apply(records[:1], *given)
             panic()
 
-    definition = define_topic(**{"name": "orders", "key": "/id"})
+    definition = define_topic(name="orders", key="/id")
     (one, _), (other, _) = (
         partition_of(definition, type("Module", (), vars(native) | {"Core": Panicking})),
         partition_of(definition, None),
@@ -483,7 +483,7 @@ class Reading:
     """A partition of the native core, and what it reads from its store."""
 
     def __init__(self, cache: RecordCache, disk: MemoryStore) -> None:
-        definition = define_topic(**{"name": "orders", "key": "/id"})
+        definition = define_topic(name="orders", key="/id")
         self._partition, self._disk = partition_of(definition, native, cache, disk)
         self._reads: list[list[bytes]] = []
         disk.get_many = self._read_many  # type: ignore[assignment, method-assign]
@@ -535,7 +535,7 @@ def test_a_store_whose_records_are_all_in_memory_is_not_read() -> None:
 @pytest.mark.parametrize("key", ["/id", ["/id", "/o/a"], "/o/a", KAFKA_KEY])
 def test_keys_are_not_left_to_python(key: Any) -> None:
     """One field or several, wherever they are, or the Kafka key."""
-    partition, _ = partition_of(define_topic(**{"name": "orders", "key": key}), native)
+    partition, _ = partition_of(define_topic(name="orders", key=key), native)
     batch: list[tuple[Any, ...]]
     batch = [(n, 1, b"%d" % n, b'{"id":%d,"o":{"a":"x%d"}}' % (n, n), None) for n in range(9)]
     batch += [(n + 9, 1, b"%d" % n, batch[n][3], [("sow.command", b"sow_delete")]) for n in range(9)]
@@ -552,7 +552,7 @@ def test_keys_are_not_left_to_python(key: Any) -> None:
 @given(OBJECTS.map(json.dumps), OBJECTS.map(json.dumps))
 def test_what_a_publish_changes(before: str, now: str) -> None:
     """Two bodies of one record have the delta that Python finds, or are left to it."""
-    definition = define_topic(**{"name": "orders", "key": "/o/a", "delta": True})
+    definition = define_topic(name="orders", key="/o/a", delta=True)
     batch = [
         (n, 1, None, json.dumps({"o": {"a": 1}} | json.loads(body) | {"k": n}).encode(), None)
         for n, body in enumerate([before, now, before])
@@ -563,7 +563,7 @@ def test_what_a_publish_changes(before: str, now: str) -> None:
 
 def test_forwards_are_not_left_to_python() -> None:
     """What belongs to another partition is forwarded, and what came from there is applied once."""
-    partition, _ = partition_of(define_topic(**{"name": "orders", "key": "/id", "partitions": 2}), native)
+    partition, _ = partition_of(define_topic(name="orders", key="/id", partitions=2), native)
     batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(20)]
     with patch.object(NativeOverlay, "apply", autospec=True, side_effect=NativeOverlay.apply) as apply:
         step = partition.prepare(log_records(batch), 0).step
@@ -582,7 +582,7 @@ def test_forwards_are_not_left_to_python() -> None:
 def test_deltas_of_changes_are_not_left_to_python() -> None:
     """Fields that change, appear, leave and move between objects and other values."""
     bodies = [b'{"id":1,"a":1,"o":{"b":1}}', b'{"id":1,"o":{"b":2,"c":[1]}}', b'{"id":1,"a":"x","o":5}']
-    partition, _ = partition_of(define_topic(**{"name": "orders", "key": "/id", "delta": True}), native)
+    partition, _ = partition_of(define_topic(name="orders", key="/id", delta=True), native)
     batch = [(n, 1, None, body, None) for n, body in enumerate(bodies)]
     first, *updates = partition.prepare(log_records(batch), 0).step.changes
     headers = [dict(update.headers()) for update in updates]
@@ -596,7 +596,7 @@ def test_deltas_of_changes_are_not_left_to_python() -> None:
 
 def test_expiries_are_not_left_to_python() -> None:
     """A record that is due is removed, and the owner learns of its command; one that was updated since stays."""
-    definition = define_topic(**{"name": "orders", "key": "/id", "expiration": "1s"})
+    definition = define_topic(name="orders", key="/id", expiration="1s")
     (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
     batch: list[tuple[Any, ...]] = [
         (0, 1000, None, b'{"id":1}', None),
@@ -614,7 +614,7 @@ def test_expiries_are_not_left_to_python() -> None:
 def test_a_trace_context_is_not_left_to_python() -> None:
     """The change goes on with it."""
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
-    partition, _ = partition_of(define_topic(**{"name": "orders", "key": "/id"}), native)
+    partition, _ = partition_of(define_topic(name="orders", key="/id"), native)
     headers = [("traceparent", parent.encode())]
     batch = [(0, 1, None, b'{"id":1}', headers), (1, 1, None, b'{"id":2}', None)]
     prepared = partition.prepare(log_records(batch), 0)
@@ -628,7 +628,7 @@ def test_a_trace_context_is_not_left_to_python() -> None:
 
 def test_a_topic_that_is_not_plain_is_pythons() -> None:
     """Keys in headers."""
-    definition = define_topic(**{"name": "orders", "key": {"from": "header"}})
+    definition = define_topic(name="orders", key={"from": "header"})
     assert partition_of(definition, native)[0].core == "python"
 
 

@@ -29,7 +29,7 @@ from tests.property.world import Written
 native: Any = pytest.importorskip("sowline_native")
 
 KEYS: list[Any] = ["/id", ["/id", "/n"], "/k/id", ["/id", "/k/id"], {"from": "kafka_key"}]
-DEFINITION, *_ = DEFINITIONS = [define_topic(**{"name": "orders", "key": key}) for key in KEYS]
+DEFINITION, *_ = DEFINITIONS = [define_topic(name="orders", key=key) for key in KEYS]
 BODIES = [
     b'{"id":"%s"}',
     b'{ "id" : "%s", "a":{"b":[1,2.5,null,true]}}',

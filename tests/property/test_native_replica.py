@@ -52,7 +52,7 @@ class Message:
 
     def topic(self) -> str:
         """Return the topic: a new text for each message."""
-        return "".join(["orders", ".changes"])
+        return "".join(["orders", ".changes"])  # noqa: FLY002 - a literal would be one text
 
     def partition(self) -> int:
         """Return the partition."""
@@ -277,15 +277,15 @@ class Loaded:
     """A follower of `orders`, which reads with a core, and the state that it fills."""
 
     def __init__(self, core: Any, targets: Sequence[int], has_indexes: bool) -> None:
-        definition = define_topic(**{"name": "orders", "key": "/id", "partitions": PARTITIONS})
+        definition = define_topic(name="orders", key="/id", partitions=PARTITIONS)
         self.state = ServedTopics(Topics(topics=(definition.declared,)), ring_changes_max=50)
         self.topic = self.state.topics["orders"]
         if has_indexes:
             self.topic.rows.changed = set()
         self.runs = 0
-        stop, cluster = threading.Event(), cast(Any, NoCluster())
+        stop, cluster = threading.Event(), cast("Any", NoCluster())
         self._driver = AssignedChanges(cluster, [definition], stop)
-        self._driver.consumer = self._consumer = cast(Any, NoConsumer())
+        self._driver.consumer = self._consumer = cast("Any", NoConsumer())
         replicas = Replicas(self._take, self._loaded)
         self._follower = FollowedPartitions(
             [definition],
@@ -476,7 +476,7 @@ def test_only_some_topics_are_plain() -> None:
     assert not of(history={"window": "1h", "granularity": "1s"})
     assert not of(documents=True)
     assert not of(delta=True)
-    assert not is_plain(define_topic(**{"name": "orders", "sow": False}))
+    assert not is_plain(define_topic(name="orders", sow=False))
 
 
 class Panicking:

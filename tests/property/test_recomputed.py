@@ -22,7 +22,7 @@ from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import SourceModel, as_text, defined
 from tests.simulation.view_runs import GROUPS, VALUES
 
-ORDERS = define_topic(**{"name": "orders", "key": {"from": "kafka_key"}})
+ORDERS = define_topic(name="orders", key={"from": "kafka_key"})
 SOURCES = 2
 KEYS = (b"1", b"2", b"3")
 

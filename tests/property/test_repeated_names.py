@@ -21,7 +21,7 @@ from tests.unit.materializer.core.test_applier import Core
 from tests.unit.query_service.sessions import DOMAIN, Server
 
 KEYS = (("id",), ("o", "id"))
-ORDERS = define_topic(**{"name": "orders", "key": "/id"})
+ORDERS = define_topic(name="orders", key="/id")
 FILTERS = ["/a = 1", "/a = 'x'", "/o/a = 1", "/id = '2'", "/id IN ('1', '3')", "/a IS NULL", "/o/id > 1"]
 SELECTS = ["[-/,+/id]", "[-/a]", "[-/,+/o/a]", "[-/o/id]"]
 

@@ -19,13 +19,7 @@ from tests.memory_store import MemoryStore
 from tests.property.world import World, changes_of, dump
 
 DEFINITION = define_topic(
-    **{
-        "name": "things",
-        "key": "/id",
-        "durability": "transient",
-        "recovery_point": "now",
-        "expiration": "20ms",
-    }
+    name="things", key="/id", durability="transient", recovery_point="now", expiration="20ms"
 )
 DISK = Path("0")
 ids = st.integers(1, 4)

@@ -96,7 +96,7 @@ class PlayedAnnouncements:
 
 def announced(node: QueryService) -> bytes:
     """Return what a node answers to a GET of its topics."""
-    api = HttpApi(cast(Any, None), node.context, cast(Any, None), cast(Any, None))
+    api = HttpApi(cast("Any", None), node.context, cast("Any", None), cast("Any", None))
     described = api._described(list(node.state.topics), EVERYTHING)
     return orjson.dumps({"shard": str(node.held_shard), "topics": described})
 
@@ -113,7 +113,7 @@ class PlayedGateway:
         self._trace = trace
         self._topics = topics
         self._network = network
-        self._http = cast(Any, PlayedAnnouncements(name, chance, network, faults))
+        self._http = cast("Any", PlayedAnnouncements(name, chance, network, faults))
         self._tasks: list[asyncio.Task[None]] = []
         self.sessions: dict[Session, None] = {}
 

@@ -337,9 +337,9 @@ class LogWorld:
         self._broker.is_calm, self._worker.fuse = True, 0
         self._end_transactions()
         self._publish(1)
-        for round in itertools.count():
+        for turn in itertools.count():
             self.step += 1
-            hold(round < REST_ROUNDS_MAX, "does not come to rest:", *self._unrest())
+            hold(turn < REST_ROUNDS_MAX, "does not come to rest:", *self._unrest())
             self._recover()
             self._worker.turn()
             self._service.turn()

@@ -472,7 +472,7 @@ def _fanout_commits_before_it_writes() -> list[Any]:
 
 def _snapshot_of_another_topic() -> list[Any]:
     def ignoring(manifest: Manifest, expected: Any) -> Any:
-        offsets = range(0, max(expected.offsets.stop, manifest.head.next_offset))
+        offsets = range(max(expected.offsets.stop, manifest.head.next_offset))
         return discard_reason(manifest, expected._replace(topic_id=manifest.topic_id, offsets=offsets))
 
     return [

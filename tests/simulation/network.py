@@ -290,7 +290,7 @@ class PlayedPool(ConnectionPool):
 
     async def connect(self, url: str, rights: Rights) -> NodeConnection:
         """Return a new connection."""
-        return NodeConnection(url, cast(Any, await self._network.connect(url, self._gateway, rights)))
+        return NodeConnection(url, cast("Any", await self._network.connect(url, self._gateway, rights)))
 
 
 def url_of(node: QueryService) -> str:

@@ -678,9 +678,9 @@ class Simulation:
         hold(False, number, "an idle owner leaves alone what somebody else wrote:", stale)
 
     async def _rest(self) -> None:
-        for round in itertools.count():
+        for turn in itertools.count():
             self.step += 1
-            hold(round < REST_ROUNDS_MAX, "does not come to rest:", *self._unrest())
+            hold(turn < REST_ROUNDS_MAX, "does not come to rest:", *self._unrest())
             self.wakes.clear()
             for worker in self.workers:
                 worker.fuse = 0
@@ -699,7 +699,7 @@ class Simulation:
                 self.fanouts.take_turns()
             await self.loop.tick(20 if self.gateways is None else 100)
             self._check_background()
-            if round % 3 == 2 and not self._unrest():
+            if turn % 3 == 2 and not self._unrest():
                 break
 
     def _unrest(self) -> list[str]:

@@ -136,11 +136,11 @@ def test_commands_on_the_log(spark: SparkSession, kafka: str, log: str, tmp_path
 def test_unknown_kind(spark: SparkSession, kafka: str, log: str, tmp_path: Path) -> None:
     """A line of an unknown kind becomes a dead letter, with its bytes, its place and the reason."""
     write_feed(tmp_path / "feed")
-    slice = tmp_path / "feed" / "000001.csv"
-    line = "lost," + slice.read_text().splitlines()[0].partition(",")[2]
-    for path in slice.parent.iterdir():
+    first = tmp_path / "feed" / "000001.csv"
+    line = "lost," + first.read_text().splitlines()[0].partition(",")[2]
+    for path in first.parent.iterdir():
         path.unlink()
-    slice.write_text(line)
+    first.write_text(line)
     run_once(PIPELINE_FILE)
     assert read_log(kafka, log) == []
     (letter,) = read_log(kafka, f"{log}.dead")

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.spark.changes import Story, Written
-from tests.unit.sowline.spark.test_registry import registry as registry
+from tests.unit.sowline.spark.test_registry import registry as registry  # noqa: PLC0414 - a fixture
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.split("## Into a lake")[0], re.DOTALL)

@@ -38,16 +38,16 @@ SUDO = '#!/bin/sh\nexec "$@"\n'
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
     """The environment of a machine that has none of the tools, but Go and a Debian's installers."""
-    bin = tmp_path / "bin"
-    bin.mkdir()
+    programs = tmp_path / "bin"
+    programs.mkdir()
     for name, script in {"apt-get": APT_GET, "dpkg-deb": DPKG_DEB, "go": GO, "sudo": SUDO}.items():
-        (bin / name).write_text(script)
-        (bin / name).chmod(0o755)
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
     for name in ("env", "touch", "mkdir", "cp", "chmod"):
         found = shutil.which(name)
         assert found is not None
-        (bin / name).symlink_to(found)
-    given = {"PATH": bin, "BIN": bin, "LOG": tmp_path / "log", "XDG_CACHE_HOME": tmp_path / "cache"}
+        (programs / name).symlink_to(found)
+    given = {"PATH": programs, "BIN": programs, "LOG": tmp_path / "log", "XDG_CACHE_HOME": tmp_path / "cache"}
     return {name: str(path) for name, path in given.items()} | {
         "PYTHONPATH": str(ROOT),
         "HOME": str(tmp_path),

@@ -55,7 +55,7 @@ class ShardedQuery:
     `floor` are positions by log that the answer must have reached, because the client has seen them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a query that a client, its rights and a view decide
         self,
         nodes: NodeSet,
         request: Read,

@@ -7,12 +7,12 @@ complete.
 import gzip
 import hashlib
 import shutil
+import struct
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 import orjson
@@ -221,7 +221,7 @@ def read_entries(backup: Backup, part: BackupPart) -> Iterator[Entry]:
                 records += decode_record(data).body is not None
                 entries += 1
                 yield key, data
-    except (OSError, EOFError, StructError, StoreDamaged) as error:
+    except (OSError, EOFError, struct.error, StoreDamaged) as error:
         raise _damaged(backup.directory, f"{part.file}: {error}") from error
     if (entries, records) != (part.entries, part.checkpoint.records):
         raise _damaged(

@@ -40,7 +40,7 @@ class Recovery:
     log time (ms). It is needed to recognize a log that was cut, and has grown again beyond the state's position.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - all that a partition is recovered from
         self,
         kafka: KafkaConfig,
         definition: TopicDefinition,

@@ -226,7 +226,7 @@ class Standby:
             return False
         partition_id = self._checking[0]
         copy = self._copies[partition_id]
-        if self._tried(partition_id, lambda: copy.check()):
+        if self._tried(partition_id, copy.check):
             self._checking.popleft()
             self._go_on(partition_id)
         return True

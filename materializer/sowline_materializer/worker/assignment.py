@@ -169,7 +169,7 @@ class Assignment:
                     except WORKER_ENDS:
                         # Each of the others would wait as long for a Kafka that is away.
                         raise
-                    except Exception:
+                    except Exception:  # noqa: S112 - the recovery in its turn logs it
                         # A recovery that fails here fails again, and is reported, in its turn.
                         continue
                     futures[partition_id] = pool.submit(begun.open)

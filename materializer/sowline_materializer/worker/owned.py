@@ -67,7 +67,7 @@ class OwnedPartitions:
             log.error("partition stopped", topic=topic, partition=number, reason=error.reason, why=why)
         else:
             why = self._unexpected(partition_id, error)
-            log.exception("partition stopped", topic=topic, partition=number, reason="unexpected", why=why)
+            log.exception("partition stopped", topic=topic, partition=number, reason="unexpected", why=why)  # noqa: LOG004 - callers handle it
         self.stopped[partition_id] = why
         self.owner_commands.pop(partition_id, None)
         self.stores.pop(partition_id, None)

@@ -48,7 +48,7 @@ class Dictionary:
         self._ranks = np.zeros(1)
 
     def __len__(self) -> int:
-        """The codes in use, 0 included."""
+        """Return the codes in use, 0 included."""
         return len(self.codes.texts)
 
     @property

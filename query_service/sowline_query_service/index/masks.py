@@ -55,14 +55,14 @@ def row_test(node: Node, column: Column, wanted: bool) -> RowTest:
 
 
 def any_of(tests: Sequence[RowTest]) -> RowTest:
-    """The rows of any of the tests."""
+    """Return the rows of any of the tests."""
     if not tests:
         return nowhere
     return tests[0] if len(tests) == 1 else lambda rows: reduce(or_, (test(rows) for test in tests))
 
 
 def all_of(tests: Sequence[RowTest]) -> RowTest:
-    """The rows of all of the tests."""
+    """Return the rows of all of the tests."""
     return lambda rows: reduce(and_, (test(rows) for test in tests))
 
 
@@ -72,7 +72,7 @@ def nowhere(rows: Rows) -> Mask:
 
 
 def undecided_test(node: Node, column: Column) -> RowTest | None:
-    """The rows that the column can't decide: HARD ones, and many numbers whose texts are needed."""
+    """Return the rows that the column can't decide: HARD ones, and many numbers whose texts are needed."""
     kinds = column.kinds
     if not _asks_for_many_texts(node, column):
         return (lambda rows: kinds[rows] == HARD) if column.may_have_hard else None
@@ -167,7 +167,7 @@ def _table_test(codes: NDArray[np.unsignedinteger], table: Mask) -> RowTest | No
 
 
 def _text_judge(node: Node, judge: Judge) -> Judge:
-    """The judge, or an equivalent faster test for strings."""
+    """Return the judge, or an equivalent faster test for strings."""
     if not isinstance(node, Comparison) or not isinstance(literal := _constant_of(node), str):
         return judge
     relation = RELATIONS[_relation_name(node)]
@@ -229,7 +229,7 @@ def _member_test(column: Column, judge: Membership, wanted: bool, may_fail: bool
 
 
 def _any_number_test(numbers: NDArray[np.float64], wanted: Sequence[float]) -> RowTest:
-    """The rows whose number is one of the sorted ones."""
+    """Return the rows whose number is one of the sorted ones."""
     if len(wanted) <= NUMBERS_COMPARED_MAX:
         return any_of([lambda rows, number=number: numbers[rows] == number for number in wanted])  # type: ignore[misc]
     several = np.array(wanted)

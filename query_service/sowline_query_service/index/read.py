@@ -1,6 +1,7 @@
 """Reads the values of a few paths from bodies, without parsing the rest of each body."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -22,7 +23,7 @@ _PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] |
 
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:
-    """A function that reads JSON bodies, each of which `orjson.loads` takes for an object.
+    """Return a function that reads JSON bodies, each of which `orjson.loads` takes for an object.
 
     The values are those that `orjson.loads` would give. `None` for a body gives `ABSENT` for each value. Best
     called with some hundreds of bodies at once.
@@ -45,8 +46,8 @@ _Reader = Callable[[Sequence[bytes]], Values]
 """Maps bodies to their members by name, null for a missing one."""
 
 
-def _access_paths(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
-    """The quickest first; the last takes every body."""
+def _access_paths(names: Sequence[str], containers: AbstractSet[str]) -> Sequence[_Reader]:
+    """Return the quickest first; the last takes every body."""
     try:
         return [
             _decoder(names, containers),
@@ -66,7 +67,7 @@ def _first_to_arrive(access_paths: Sequence[_Reader], bodies: Sequence[bytes]) -
     return surest(bodies)
 
 
-def _decoder(names: Sequence[str], containers: Set[str]) -> _Reader:
+def _decoder(names: Sequence[str], containers: AbstractSet[str]) -> _Reader:
     """Return a reader that takes members outside `containers` for scalars, and parses the others separately.
 
     It fails if one of the scalars is an array or a huge integer.
@@ -107,7 +108,7 @@ def _parsed_whole(names: Sequence[str], bodies: Sequence[bytes]) -> Values:
 
 
 def _finisher(path: Path) -> Callable[[list[Any]], list[Any]]:
-    """Maps the members that a path begins with to its values."""
+    """Map the members that a path begins with to its values."""
     if len(path.steps) == 1:
         return list
     name, read = str(path.steps[0]), reader(path)

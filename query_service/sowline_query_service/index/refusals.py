@@ -1,6 +1,6 @@
 """Memo indexes that did not fit into memory: for a while, queries run without them and do not wait. Pure."""
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sowline.model.path import Path
@@ -29,7 +29,7 @@ class Refusals:
     def __contains__(self, path: Path) -> bool:
         return path in self._refused
 
-    def applies(self, path: Path, wanted: Set[Path]) -> bool:
+    def applies(self, path: Path, wanted: AbstractSet[Path]) -> bool:
         """Return whether a query that wants these memo indexes must run without this one."""
         refusal = self._refused.get(path)
         return refusal is not None and refusal.wanted in (None, wanted)
@@ -53,7 +53,7 @@ class Refusals:
         """Note that a memo index was made."""
         self._refused.pop(path, None)
 
-    def answered(self, wanted: Set[Path]) -> None:
+    def answered(self, wanted: AbstractSet[Path]) -> None:
         """Note that a query that wanted these memo indexes has its access path."""
         for path in wanted:
             self._awaited.pop(path, None)

@@ -261,33 +261,33 @@ class Rows:
                 self.remove(key)
 
     def of_partition(self, partition: int, start: int, stop: int) -> RowNumbers:
-        """The rows from `start` on, up to, not including, `stop`, that hold records of a partition."""
+        """Return the rows from `start` on, up to, not including, `stop`, that hold records of a partition."""
         mine = np.frombuffer(self._partitions, np.uint16)[start : min(stop, self.end)] == partition
         # A free row still names the partition of its last record.
         rows = start + np.flatnonzero(mine)
         return np.array([row for row in rows.tolist() if self.keys[row] is not None], np.int64)
 
     def position(self, key: bytes) -> Position | None:
-        """The position of the record's last change; None if there is no record."""
+        """Return the position of the record's last change; None if there is no record."""
         row = self.numbers.get(key)
         return None if row is None else Position(self._eras[row], self._offsets[row], self._nths[row])
 
     def last_change(self, row: int) -> tuple[int, int, int, int]:
-        """The record's last change: era, offset and number of its position, and log time in ms."""
+        """Return the record's last change: era, offset and number of its position, and log time in ms."""
         return self._eras[row], self._offsets[row], self._nths[row], self._times[row]
 
     def body(self, key: bytes) -> bytes | None:
-        """The record's body; None if there is no record."""
+        """Return the record's body; None if there is no record."""
         row = self.numbers.get(key)
         return None if row is None else self.bodies[row]
 
     def known(self, key: bytes) -> DocumentMetadata | None:
-        """The metadata of a document, also of a deleted one."""
+        """Return the metadata of a document, also of a deleted one."""
         row = self.numbers.get(key)
         return self.deleted.get(key) if row is None else self.rare.get(row, NOTHING_RARE).known
 
     def found(self, keys: Iterable[bytes]) -> RowNumbers:
-        """The rows of the keys, without those that have no record, each once."""
+        """Return the rows of the keys, without those that have no record, each once."""
         numbers = self.numbers
         return np.array(sorted({numbers[key] for key in keys if key in numbers}), np.int64)
 
@@ -298,7 +298,7 @@ class Rows:
         np.frombuffer(self._read_at)[rows[still]] = seconds
 
     def all(self) -> RowNumbers:
-        """The rows of all records."""
+        """Return the rows of all records."""
         rows = np.arange(self.end, dtype=np.int64)
         return np.delete(rows, self._free) if self._free else rows
 

@@ -163,7 +163,7 @@ def _predicates(node: Node) -> Iterator[tuple[Node, Path]]:
 
 
 def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> RowTest:
-    """The rows for which the condition is TRUE, or FALSE if requested. So NULL needs no mask."""
+    """Return the rows for which the condition is TRUE, or FALSE if requested. So NULL needs no mask."""
     match node:
         case Not(operand):
             return _row_test(operand, columns, wanted=not wanted)

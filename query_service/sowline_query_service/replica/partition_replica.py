@@ -45,9 +45,9 @@ class Head(NamedTuple):
     next_offset: int
     time: int
     changed_time: int
-    reflected: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
+    reflected: dict[str, str] = {}  # noqa: RUF012 - it is never changed
     """The position up to which a view reflects each of its source partitions."""
-    taken: dict[str, str] = {}  # noqa: RUF012 -- it is never changed
+    taken: dict[str, str] = {}  # noqa: RUF012 - it is never changed
     """The same for a view with joins, as a bookmark of the source and the joined topics for each source partition."""
     log_id: str = ""
     """Kafka's id of the log that the position's era applies; empty if that is not known."""

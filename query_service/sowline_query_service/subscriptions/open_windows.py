@@ -102,7 +102,7 @@ class OpenWindows:
             window.bytes.enter(self._holder)
         # Leave other windows only now: the new window may be one of them, and would be closed and filled again
         # (test_a_page_instead_of_a_page).
-        others = [name for name, open in self._open.items() if open is not window]
+        others = [name for name, entered in self._open.items() if entered is not window]
         self._open = self._open | {self._name: window}
         for name in others:
             self._leave(name)

@@ -59,7 +59,7 @@ class FollowedPartitions:
     event.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts that a service is wired from
         self,
         topics: Sequence[TopicDefinition],
         cluster: Cluster,
@@ -217,10 +217,10 @@ def _note_seen(reader: ChangesReader, portions: list[Portion]) -> None:
     if reader.is_loading:
         for kind, found in groupby(portions, type):
             if kind is PlainRun:
-                for run in cast(Iterable[PlainRun], found):
+                for run in cast("Iterable[PlainRun]", found):
                     reader.saw_plain(run.changes)
             else:
-                offsets, events = zip(*cast(Iterable[EventAtOffset], found), strict=True)
+                offsets, events = zip(*cast("Iterable[EventAtOffset]", found), strict=True)
                 reader.saw(events, offsets)
     last = portions[-1]
     reader.read_up_to(1 + (last.last_offset if isinstance(last, PlainRun) else last.offset))

@@ -205,11 +205,12 @@ class LogEnds:
         """Read the last offsets of a log that seems to be behind and has not moved since its last sample."""
         before, unapplied = self._before, self._unapplied(logs)
         self._before = {**before, **unapplied}
-        for partition, offsets in unapplied.items():
-            has_stopped = partition in before and before[partition].start == offsets.start
+        for partition, all_offsets in unapplied.items():
+            start, stop = all_offsets.start, all_offsets.stop
+            has_stopped = partition in before and before[partition].start == start
             # Nothing after an open transaction can be read.
-            offsets = range(offsets.start, min(offsets.stop, self._committed.get(partition, offsets.stop)))
-            is_known = self._with_records.get(partition) == offsets.start
+            offsets = range(start, min(stop, self._committed.get(partition, stop)))
+            is_known = self._with_records.get(partition) == start
             if not has_stopped or is_known or not 0 < len(offsets) <= HOLE_OFFSETS_MAX:
                 continue
             has_records = holds_records(self._kafka, *partition, offsets, READ_SECONDS_MAX)

@@ -138,13 +138,14 @@ def _view_findings(kafka: KafkaFacts, view: ComputedTopic, topics: Topics) -> It
 def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Finding]:
     """Compare the Kafka topics of a topic with those that a service would create."""
     log = kafka.topics.get(topic.log)
-    for name, (partitions, wanted) in kafka_topics(topic).items():
+    for name, (defined, wanted) in kafka_topics(topic).items():
         found = kafka.topics.get(name)
         if found is None:
             yield _missing(name, topic, kafka.brokers)
             continue
+        partitions = defined
         if name == topic.changes and log is not None:
-            partitions = max(partitions, len(log.partitions))
+            partitions = max(defined, len(log.partitions))
         yield from _partition_findings(name, found, partitions, grows=name == topic.log)
         yield from _replica_findings(name, found, topic, kafka.brokers)
         if found.settings:

@@ -92,7 +92,7 @@ def array_of(item: ValueConverter) -> ValueConverter:
         done: list[Any] = []
         try:
             for value in values:
-                done.append(convert(value, later))
+                done.append(convert(value, later))  # noqa: PERF401 - a misfit needs their number
         except SchemaMisfit as misfit:
             misfit.steps.append(len(done))
             raise

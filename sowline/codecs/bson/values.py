@@ -35,7 +35,14 @@ from sowline.codecs.value_objects import (
 
 _DECIMAL_CHARS_MAX: Final = 100
 _DIGITS: Final = 3
-_FLAGS: Final = {"i": re.I, "l": re.L, "m": re.M, "s": re.S, "u": re.U, "x": re.X}
+_FLAGS: Final = {
+    "i": re.IGNORECASE,
+    "l": re.LOCALE,
+    "m": re.MULTILINE,
+    "s": re.DOTALL,
+    "u": re.UNICODE,
+    "x": re.VERBOSE,
+}
 _OBJECT_ID: Final = re.compile(r"[0-9a-fA-F]{24}")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _DOUBLE: Final = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?")

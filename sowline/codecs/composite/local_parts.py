@@ -57,9 +57,9 @@ class CompositeLocalCodec(SchemalessCodec):
         record = raw_fields(body)
         for name, value in raw_fields(delta).items():
             before, part = record.get(name), self._parts.get(name)
-            if before is not None and part is not None:
-                value = Raw(part.merged(bytes(before), bytes(value)))
             record[name] = value
+            if before is not None and part is not None:
+                record[name] = Raw(part.merged(bytes(before), bytes(value)))
         return raw_object(record)
 
     def upgraded(self, body: bytes) -> bytes:

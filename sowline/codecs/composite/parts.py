@@ -76,7 +76,7 @@ class MessagePart:
     def __init__(self, number: int, type: str, options: str) -> None:
         self.number = number
         # A part may be of type `json`, which has a codec only in composite messages.
-        self.schema = Schema(cast(SchemaType, type), options)
+        self.schema = Schema(cast("SchemaType", type), options)
         self.codec = self._codec(type)
 
     @_naming_part

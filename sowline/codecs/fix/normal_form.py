@@ -21,6 +21,8 @@ _ZEROS_MAX: Final = 400
 class _Digits(str):
     """The text of a number with a point or an exponent."""
 
+    __slots__ = ()
+
 
 _decode = msgspec.json.Decoder(float_hook=_Digits).decode
 

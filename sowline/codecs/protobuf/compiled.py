@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 # Only the subprocess uses it. If it is missing, this raises the error that names the extra to install.
-import grpc_tools  # noqa: F401
+import grpc_tools  # noqa: F401 - see above
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool

@@ -1,6 +1,7 @@
 """Makes JSON of messages: one reader for each message type, compiled from its descriptor."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -149,7 +150,9 @@ class ProtobufReader:
         """Return the fields with symbols that their closed enums lack: the library keeps them as unknown fields."""
         return {field.name for field in self._closed_enums if field.number in unknown}
 
-    def _fill_unknown_of_delta(self, named: Set[str], unknown: dict[str, str], members: Members) -> None:
+    def _fill_unknown_of_delta(
+        self, named: AbstractSet[str], unknown: dict[str, str], members: Members
+    ) -> None:
         """Fill in the named unknown fields, and those of changed closed enums, by number; null for absent ones.
 
         Without the enums, a record would keep its old unknown symbol next to the symbol that a delta sets.

@@ -215,7 +215,7 @@ def _read_value(value: Any, pending: Pending) -> Any:
         return None
     if kind == "number_value" and value.number_value - value.number_value == 0:
         return value.number_value
-    if kind == "string_value" or kind == "bool_value":
+    if kind in ("string_value", "bool_value"):
         return getattr(value, kind)
     raise UnfitValueError("a JSON value", f"{kind or 'none'}")
 

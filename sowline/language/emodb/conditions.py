@@ -135,7 +135,7 @@ def disjunction(tests: Iterable[Condition]) -> Condition:
 
 
 def weight(test: Condition) -> int:
-    """The cost of a condition by EmoDB's measure, which some canonical orders follow."""
+    """Return the cost of a condition by EmoDB's measure, which some canonical orders follow."""
     match test:
         case Constant():
             return 0
@@ -150,7 +150,7 @@ def weight(test: Condition) -> int:
 
 
 def by_weight(tests: Iterable[Condition]) -> list[Condition]:
-    """The conditions, cheapest first; those of equal cost keep their order."""
+    """Return the conditions, cheapest first; those of equal cost keep their order."""
     return sorted(tests, key=weight)
 
 
@@ -176,7 +176,7 @@ def _different(values: Iterable[Json]) -> tuple[Json, ...]:
 
 
 def _int32(number: int | float) -> int:
-    """The number as Java's `intValue` returns it: a double stops at the limits, an integer wraps around."""
+    """Return the number as Java's `intValue` returns it: a double stops at the limits, an integer wraps around."""
     if isinstance(number, float):
         return int(max(-(2.0**31), min(number, float(INT32_MAX))))
     return (number + 2**31) % 2**32 - 2**31

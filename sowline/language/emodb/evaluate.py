@@ -112,21 +112,21 @@ def _conditional(delta: Conditional, value: Given, about: Intrinsics) -> Given:
 def _map_test(test: MapTest, value: Given, about: Intrinsics) -> bool:
     if type(value) is not dict:
         return False
-    for key, inner in test.tests:  # noqa: SIM110  (a generator would take a second call for each level)
+    for key, inner in test.tests:  # noqa: SIM110 - a generator would take a second call for each level
         if not _HOLDS[type(inner)](inner, value.get(key, UNDEFINED), about):
             return False
     return True
 
 
 def _and(test: AndTest, value: Given, about: Intrinsics) -> bool:
-    for inner in test.tests:  # noqa: SIM110
+    for inner in test.tests:  # noqa: SIM110 - as in `_map_test`
         if not _HOLDS[type(inner)](inner, value, about):
             return False
     return True
 
 
 def _or(test: OrTest, value: Given, about: Intrinsics) -> bool:
-    for inner in test.tests:  # noqa: SIM110
+    for inner in test.tests:  # noqa: SIM110 - as in `_map_test`
         if _HOLDS[type(inner)](inner, value, about):
             return True
     return False
@@ -148,7 +148,7 @@ def _partition(test: PartitionTest, value: Given, about: Intrinsics) -> bool:
 
 
 def _in(test: InTest, value: Given, about: Intrinsics) -> bool:
-    for one in test.values:  # noqa: SIM110
+    for one in test.values:  # noqa: SIM110 - as in `_map_test`
         if same(one, value):
             return True
     return False

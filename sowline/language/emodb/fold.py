@@ -32,8 +32,8 @@ INSTANTS_MAX = 1024
 
 _EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 _MILLISECOND = timedelta(milliseconds=1)
-_FIRST_MS = (datetime.min - _EPOCH) // _MILLISECOND
-_LAST_MS = (datetime.max - _EPOCH) // _MILLISECOND
+_FIRST_MS = (datetime.min - _EPOCH) // _MILLISECOND  # noqa: DTZ901 - as `_EPOCH`, without a zone
+_LAST_MS = (datetime.max - _EPOCH) // _MILLISECOND  # noqa: DTZ901 - as `_EPOCH`, without a zone
 
 
 @dataclass(frozen=True, slots=True)

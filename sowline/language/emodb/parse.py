@@ -48,7 +48,7 @@ def read_condition(text: str) -> Condition:
 
 def use_native(module: ModuleType | None) -> None:
     """Let the native core, or Python, read plain deltas from now on. Services call this on startup."""
-    global _native
+    global _native  # noqa: PLW0603 - one choice for the process
     _native = module
 
 

@@ -31,7 +31,7 @@ def all_hold(tests: Sequence[Test]) -> Test:
         return lambda document: one(document) and other(document) and third(document)
 
     def every(document: Document) -> bool:
-        for test in tests:  # noqa: SIM110  (a generator would cost as much again)
+        for test in tests:  # noqa: SIM110 - a generator would cost as much again
             if not test(document):
                 return False
         return True
@@ -49,7 +49,7 @@ def any_holds(tests: Sequence[Test]) -> Test:
         return lambda document: one(document) or other(document) or third(document)
 
     def some(document: Document) -> bool:
-        for test in tests:  # noqa: SIM110  (a generator would cost as much again)
+        for test in tests:  # noqa: SIM110 - a generator would cost as much again
             if test(document):
                 return True
         return False

@@ -251,7 +251,7 @@ class _FilterTreeBuilder(Transformer[Token, Nested]):
         )
         return _nest(Arithmetic(first.node, steps), (first, *operands))
 
-    product = sum
+    product = sum  # noqa: A003 - rules of the grammar have these names
 
     def signed(self, sign: Token, operand: Nested) -> Nested:
         return _nest(Signed(str(sign), operand.node), (operand,), _column(sign))

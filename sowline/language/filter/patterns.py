@@ -43,13 +43,15 @@ def _plain_text(body: str) -> str | None:
     rest = iter(body)
     for character in rest:
         if character == "\\":
-            character = next(rest, "")
+            escaped = next(rest, "")
             # Before a letter or a digit, a backslash has a meaning in RE2, such as `\d`.
-            if not character or character.isalnum() or not character.isascii():
+            if not escaped or escaped.isalnum() or not escaped.isascii():
                 return None
+            characters.append(escaped)
         elif character in _METACHARACTERS:
             return None
-        characters.append(character)
+        else:
+            characters.append(character)
     return "".join(characters)
 
 

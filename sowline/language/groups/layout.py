@@ -169,7 +169,7 @@ class _Slots:
         self.others: dict[Field, str] = {}
 
     def slotted(self, node: Node) -> Node:
-        """The tree with slots in place of aggregates and fields."""
+        """Return the tree with slots in place of aggregates and fields."""
         if isinstance(node, Field) and node not in self.names:
             self.names[node] = self.others[node] = f"other {len(self.others)}"
         elif isinstance(node, Call) and is_aggregate(node) and node not in self.names:

@@ -35,7 +35,7 @@ class LoginSession:
         self,
         identity: Identity | None = ANYBODY,
         logins: "LoginSessions | None" = None,
-        credentials: PresentedCredentials = PresentedCredentials(),  # noqa: B008
+        credentials: PresentedCredentials = PresentedCredentials(),
     ) -> None:
         self._identity = identity
         self._logins = logins

@@ -12,7 +12,7 @@ def with_relayed(message: bytes, relayed: bytes) -> bytes:
     return b'%s,"relayed":%s}' % (message[:-1], relayed)
 
 
-def change_message(
+def change_message(  # noqa: PLR0913 - each message passes here: one object more costs time
     sids: Sequence[str],
     topic: str,
     form: Form,

@@ -120,7 +120,7 @@ class SortedSet(Generic[Held]):
         return self.between(page.skip, page.skip + page.top)
 
     def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
-        """The records from index `start` up to `end`, by SOW key and in order."""
+        """Return the records from index `start` up to `end`, by SOW key and in order."""
         return [self._at(index) for index in range(start, min(end, len(self)))]
 
     def close(self, page: Page) -> None:
@@ -131,7 +131,7 @@ class SortedSet(Generic[Held]):
         self._pages[page] -= 1
         if not self._pages[page]:
             del self._pages[page]
-            self.end = max((open.end for open in self._pages), default=0)
+            self.end = max((other.end for other in self._pages), default=0)
 
     def put(self, sort_key: SortKey, held: Held) -> dict[Page, list[Event[Held]]]:
         """Insert a record, or move it to where its new sort key belongs.

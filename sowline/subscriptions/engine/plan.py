@@ -254,7 +254,7 @@ def demands_of(filter: Filter) -> Demands:
         return [], [], None
     terms = terms_of(filter)
     equalities = [(names(one.path), list(one.keys)) for one in terms.equalities if has_names(one.path)]
-    ranges = [(names(path), *range) for path, range in terms.ranges.items() if has_names(path)]
+    ranges = [(names(path), *bounds) for path, bounds in terms.ranges.items() if has_names(path)]
     is_all = terms.whole and len(equalities) == len(terms.equalities) and len(ranges) == len(terms.ranges)
     return equalities, ranges, None if is_all and not filter.needs_about else filter
 

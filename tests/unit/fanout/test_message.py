@@ -15,7 +15,7 @@ from sowline.subscriptions.engine.delivery import Payload
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH
 from sowline_fanout.message import OutputMessage, ReaderState, fanout_headers
 
-ORDERS = define_topic(**{"name": "eu/orders", "key": "/id", "partitions": 2})
+ORDERS = define_topic(name="eu/orders", key="/id", partitions=2)
 CHANGE = Change(b"7", b'{"id":1}', None, Position(0, 5), Position(0, 3, 2), "publish", 1_700_000_000_000)
 POSITION_HEADERS = {
     "topic": "eu/orders",

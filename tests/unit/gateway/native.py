@@ -54,7 +54,7 @@ def topic(message_type: str) -> str:
 def decode_avro(message: bytes) -> Json:
     """Return a record of Avro, as its library reads it."""
     assert message.startswith(FRAMED)
-    return cast(Json, fastavro.schemaless_reader(BytesIO(message[len(FRAMED) :]), AVRO, None))
+    return cast("Json", fastavro.schemaless_reader(BytesIO(message[len(FRAMED) :]), AVRO, None))
 
 
 def decode_protobuf(message: bytes) -> Json:
@@ -80,7 +80,7 @@ def order_message() -> Any:
 DECODERS: dict[str, Callable[[bytes], Json]] = {
     "avro": decode_avro,
     "protobuf": decode_protobuf,
-    "json": lambda message: cast(Json, json.loads(message)),
+    "json": lambda message: cast("Json", json.loads(message)),
 }
 
 
@@ -88,7 +88,7 @@ DECODERS: dict[str, Callable[[bytes], Json]] = {
 async def served(message_type: str, *, is_gateway: bool) -> AsyncIterator[tuple[Rig, str]]:
     """Lend a rig with a topic of this type, and the URL of its gateway or of its one query service."""
     async with rig(["0/2", "1/2"], definition=topic(message_type)) as made:
-        health, settings = cast(Any, SimpleNamespace()), Settings()
+        health, settings = cast("Any", SimpleNamespace()), Settings()
         gateway = Server(
             settings,
             partial(GatewayCommands, made.context),

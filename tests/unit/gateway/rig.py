@@ -68,7 +68,7 @@ class Node:
     async def start(self) -> None:
         """Answer requests."""
         settings = Settings(shard=self.shard)
-        health = cast(Any, SimpleNamespace())
+        health = cast("Any", SimpleNamespace())
         config = uvicorn.Config(
             server_of(settings, self.context, health).app,
             host=HOST,
@@ -240,14 +240,14 @@ def _name(task: asyncio.Task[Any]) -> str:
 def _is_last(message: Json, asked: str) -> bool:
     if message["command"] != "ack":
         return False
-    return bool(message["status"] == "failure" or message["ack_type"] == asked.split(",")[-1])
+    return bool(message["status"] == "failure" or message["ack_type"] == asked.rpartition(",")[2])
 
 
 @asynccontextmanager
 async def rig(
     shards: Sequence[str],
     partitions: int = 4,
-    limits: QueryLimits = QueryLimits(),  # noqa: B008
+    limits: QueryLimits = QueryLimits(),
     **options: Any,
 ) -> AsyncIterator[Rig]:
     """Lend a running rig whose nodes hold these shards, such as `0/2`."""

@@ -211,8 +211,10 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{kafka: k, directory: d, format: json, schema: a INT}", "got both"),
         (
             "{kafka: k, format: csv, schema: a INT}",
-            "expected json or debezium or avro or protobuf or json-schema or fix or nvfix or xml or msgpack or bson"
-            " or binary or composite-local or composite-global as the format of a Kafka topic",
+            (
+                "expected json or debezium or avro or protobuf or json-schema or fix or nvfix or xml or msgpack or"
+                " bson or binary or composite-local or composite-global as the format of a Kafka topic"
+            ),
         ),
         ("{directory: d, format: debezium, schema: a INT}", "expected json or csv or parquet as the format"),
         ("{kafka: k, format: orc, schema: a INT}", "raw.format: expected 'json', 'csv', 'parquet'"),

@@ -33,7 +33,7 @@ from tests.property.world import World, changes_of, dump, rocks_in_memory
 
 NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 PARTITIONS = 2
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": PARTITIONS})
+DEFINITION = define_topic(name="orders", key="/id", partitions=PARTITIONS)
 FOREVER = 10**15
 
 
@@ -148,9 +148,9 @@ def test_what_is_no_want_of_room_is_damage() -> None:
     with pytest.raises(DiskFull, match="No space left"), judged("it is so"):
         raise NO_SPACE
     with pytest.raises(DiskFull), judged("it is so"):
-        raise Exception("IO error: Disk quota exceeded: While appending to file")
+        raise Exception("IO error: Disk quota exceeded: While appending to file")  # noqa: TRY002 - as RocksDB does
     with pytest.raises(StoreDamaged, match="it is so: Corruption"), judged("it is so"):
-        raise Exception("Corruption: block checksum mismatch")
+        raise Exception("Corruption: block checksum mismatch")  # noqa: TRY002 - as RocksDB does
 
 
 def test_a_store_that_can_not_be_closed_in_order_is_closed(
@@ -167,7 +167,7 @@ def test_a_store_that_can_not_be_closed_in_order_is_closed(
 
         def close(self) -> None:
             self._database.close()
-            raise Exception("IO error: Writer has previous error.")
+            raise Exception("IO error: Writer has previous error.")  # noqa: TRY002 - as RocksDB does
 
     monkeypatch.setattr(rocksdb, "Rdict", Failing)
     store = RocksStore(tmp_path / "s", create=True)

@@ -26,7 +26,7 @@ from sowline_materializer.store.errors import StoreInUse
 from sowline_materializer.store.rocksdb import RocksStore, delete_store, is_in_use
 from sowline_materializer.worker.counts import Counts, WorkerStatistics
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
+DEFINITION = define_topic(name="orders", key="/id")
 EXTENT = KafkaExtent("log", 0, 0, 0, 0, "a")
 HOLDER = """
 import sys

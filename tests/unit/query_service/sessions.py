@@ -68,7 +68,7 @@ class Server:
         partitions: int = 1,
         ring: int = 1000,
         backlog: int = 1 << 20,
-        limits: QueryLimits = QueryLimits(),  # noqa: B008
+        limits: QueryLimits = QueryLimits(),
         more: str = "",
         definition: str = "",
         shard: Shard = WHOLE,

@@ -17,6 +17,6 @@ def definitions(state: ServedTopics) -> Definitions:
 
 def checked(state: ServedTopics, commands: Sequence[RequestedCommand]) -> Sequence[RequestedCommand]:
     """Return the commands; raise if the records that they name forbid one."""
-    service = WriteService(ReplicaDestination(state), cast(Any, None))
+    service = WriteService(ReplicaDestination(state), cast("Any", None))
     asyncio.run(service.check(commands))
     return commands

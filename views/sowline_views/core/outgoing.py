@@ -161,18 +161,18 @@ class OutgoingPartials:
 
     def _must_end(self, number: int, states: list[PartialState], size: int) -> bool:
         """Whether a partition's message must end before it gets these states."""
-        open = self._open[number]
-        if not open.states:
+        message = self._open[number]
+        if not message.states:
             return False
-        if self._are_many(states, size) or open.bytes + size > self._bytes_max:
+        if self._are_many(states, size) or message.bytes + size > self._bytes_max:
             return True
-        is_repeated = any(state.key in open.states for state in states)
-        return not self._conflates and (is_repeated or len(open.states) >= STATES_MAX)
+        is_repeated = any(state.key in message.states for state in states)
+        return not self._conflates and (is_repeated or len(message.states) >= STATES_MAX)
 
     def flush(self, *, also_idle: bool) -> Iterator[Outgoing]:
         """Yield messages up to the position; `also_idle` reports it to partitions without states, too."""
-        for number, open in enumerate(self._open):
-            if open.states or (also_idle and open.sent < self.position):
+        for number, message in enumerate(self._open):
+            if message.states or (also_idle and message.sent < self.position):
                 yield self._end(number)
 
     def write_snapshot(self, states: Iterable[StateChange]) -> Iterator[Outgoing]:

@@ -6,7 +6,7 @@ from math import isfinite
 
 from sowline.language.filter.numbers import Number
 
-EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - instants of filters have no zone: all are UTC
 MICROSECONDS = 1_000_000
 
 _SECONDS_MAX = 10**12

@@ -30,10 +30,10 @@ class RangeColumn:
     """Ranges of numbers."""
 
     def __init__(self, ranges: Sequence[Range | None]) -> None:
-        self.bound = np.array([range is not None for range in ranges], np.bool_)
+        self.bound = np.array([bounds is not None for bounds in ranges], np.bool_)
         self._free = ~self.bound
-        self._low = np.array([(range or ANY_NUMBER)[0] for range in ranges], np.float64)
-        self._high = np.array([(range or ANY_NUMBER)[1] for range in ranges], np.float64)
+        self._low = np.array([(bounds or ANY_NUMBER)[0] for bounds in ranges], np.float64)
+        self._high = np.array([(bounds or ANY_NUMBER)[1] for bounds in ranges], np.float64)
         self._endless: Mask = np.isposinf(self._high)
 
     def judge(self, value: Value) -> Mask | None:

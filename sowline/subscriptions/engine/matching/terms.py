@@ -60,8 +60,8 @@ def terms_of(filter: Filter) -> Terms:
         if equality is not None:
             equalities.append(equality)
         elif bounds is not None:
-            path, range = bounds
-            ranges[path] = common(range, ranges.get(path, ANY_NUMBER))
+            path, numbers = bounds
+            ranges[path] = common(numbers, ranges.get(path, ANY_NUMBER))
         else:
             whole = False
     return Terms(tuple(equalities), ranges, whole)

@@ -59,7 +59,7 @@ class Stalled(Watched):
 async def disturbed(run: Watched) -> tuple[Disturbances, Broker, float]:
     """Restart Kafka, let changes come through again, and return how long that was waited for at least."""
     broker = Broker()
-    disturbances = Disturbances(cast(Run, run), 0, cast(LocalKafka, broker))
+    disturbances = Disturbances(cast("Run", run), 0, cast("LocalKafka", broker))
     began = time.monotonic()
     pressed = asyncio.create_task(disturbances.disturb(KAFKA))
     await as_soon_as(lambda: broker.calls == ["kill"])
@@ -104,7 +104,7 @@ async def test_a_change_that_was_on_its_way_shows_nothing() -> None:
         stack.callback(victim.kill)
         assert victim.stdout is not None
         victim.stdout.readline()
-        disturbances = Disturbances(cast(Run, run), os.getpid(), cast(Any, None))
+        disturbances = Disturbances(cast("Run", run), os.getpid(), cast("Any", None))
         pressed = asyncio.create_task(disturbances.disturb("materializer"))
         await as_soon_as(lambda: victim.poll() is not None)
         run.written_s = disturbances.events[0].pressed_s

@@ -76,7 +76,7 @@ async def test_the_turn_of_a_node_follows_from_its_partitions() -> None:
     async def announced_by(url: str, seconds_max: float) -> bytes:
         return answered
 
-    announcements = Announcements(["n"], cast(Any, SimpleNamespace(ask_announcement=announced_by)))
+    announcements = Announcements(["n"], cast("Any", SimpleNamespace(ask_announcement=announced_by)))
     following = asyncio.create_task(announcements.follow())
     await announcements.wait_for_news(10)
     following.cancel()

@@ -219,7 +219,7 @@ async def test_a_page_of_several_topics(records: list[tuple[int, int | None]], s
     request = Sow(topic="^t", order=parse_order("/v DESC"), skip_n=skip, top_n=top)
     topics = ["t0", "t1"]
     nodes = SimpleNamespace(topics={name: SimpleNamespace(log=name) for name in topics})
-    query = ShardedQuery(cast(NodeSet, nodes), request, topics, EVERYTHING, QueryLimits(), {})
+    query = ShardedQuery(cast("NodeSet", nodes), request, topics, EVERYTHING, QueryLimits(), {})
     found: list[list[tuple[Key, str, list[Any]]]] = [[], [], []]
     for number, (holder, value) in enumerate(records):
         sow_key, topic = str(number // 2), number % 2

@@ -92,13 +92,13 @@ async def test_subscriptions_of_both_kinds_on_one_connection(message_type: str, 
         got: list[list[Message]] = [[] for _ in streams]
         for messages, stream in zip(got, streams, strict=True):
             while not any(one.command == "group_end" for one in messages):
-                messages += await stream.next_batch()
+                messages.extend(await stream.next_batch())
         made.put({"id": 1, "qty": 11, "note": "new"})
         made.put({"id": 2, "qty": 200, "note": "left"})
         made.put(None, 3)
         for messages, stream in zip(got, streams, strict=True):
             while sum(one.command in ("publish", "oof") for one in messages) < 3:
-                messages += await stream.next_batch()
+                messages.extend(await stream.next_batch())
         plain, native, timed = ([one for one in some if one.body] for some in got)
         assert [one.reason for one in plain if one.command == "oof"] != []
         for some in (native, timed):

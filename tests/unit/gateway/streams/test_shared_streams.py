@@ -32,7 +32,7 @@ def followed(made: Rig) -> int:
 
 def is_shared(mine: Subscriber) -> bool:
     """Return whether a client's subscription is a member of a stream now."""
-    commands = cast(Any, mine.client.session.commands)
+    commands = cast("Any", mine.client.session.commands)
     assert "mine" in commands._subscriptions._entries, mine.messages
     member = commands._subscriptions._entries["mine"].subscription._membership._member
     return member is not None and member.is_released
@@ -369,7 +369,7 @@ async def test_a_node_fails_while_a_stream_begins(monkeypatch: pytest.MonkeyPatc
     async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:
         for number in range(20):
             made.put({"id": number, "v": 1})
-        channels = cast(Any, made.context.streams)._channels
+        channels = cast("Any", made.context.streams)._channels
         failed: list[str] = []
         to = channels.to
 
@@ -401,7 +401,7 @@ async def test_a_connection_that_ends_in_good_order_is_opened_again() -> None:
         for mine in clients:
             await mine.until(lambda mine=mine: is_shared(mine))
         with made.patched():
-            for channel in list(cast(Any, made.context.streams)._channels._open.values()):
+            for channel in list(cast("Any", made.context.streams)._channels._open.values()):
                 await channel._connection.close()
             for _ in range(50):
                 change(made, chance)
@@ -435,7 +435,9 @@ async def test_many_that_resume_take_turns() -> None:
                 while len(found) < 60:
                     waiting = asyncio.create_task(client.session.outbox.take())
                     while not waiting.done():
-                        catching_up = sum(cast(Any, one)._slot.is_taken for one in made.context.subscriptions)
+                        catching_up = sum(
+                            cast("Any", one)._slot.is_taken for one in made.context.subscriptions
+                        )
                         most = max(most, catching_up)
                         await loop_turns()
                     found += [one for one in map(json.loads, waiting.result()) if one["command"] == "publish"]
@@ -459,7 +461,7 @@ async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch:
             # That of the streams has ended with its last member.
             await until(lambda: len(made.node_set.connections._leased) == 0)
             # Others of its subscriptions may catch up meanwhile.
-            assert cast(Any, client.session.commands)._catch_up_slots._value == CLIENT_MAX
+            assert cast("Any", client.session.commands)._catch_up_slots._value == CLIENT_MAX
             reading = asyncio.create_task(mine.read())
             await settled(made, mine)
         reading.cancel()

@@ -82,7 +82,7 @@ class Played:
         )
         outlet: Any = self.client
         request = SowAndSubscribe(sub_id="mine", topic="orders")
-        self.flow = NodeFlow(cast(Any, subscriber), request, outlet, self.client)
+        self.flow = NodeFlow(cast("Any", subscriber), request, outlet, self.client)
 
     async def at_once(self, *given: Any) -> None:
         """Begin or end at the nodes at once."""

@@ -154,7 +154,7 @@ async def test_a_checksum_over_all_nodes() -> None:
             for _ in range(20):
                 change(made, chance)
                 await loop_turns()
-            await mine.until(lambda: ("processed", "") in mine.acks()[turn:])  # noqa: B023
+            await mine.until(lambda: ("processed", "") in mine.acks()[turn:])  # noqa: B023 - awaited here
         proofs = [one for one in mine.messages if one["command"] == "progress" and "hash" in one]
         assert len(proofs) == 10
         held: dict[str, Json] = {}
@@ -356,7 +356,7 @@ async def test_a_subscription_replaces_another() -> None:
                 change(made, chance)
                 if number % 5 == 0:
                     await loop_turns()
-            await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > bound))  # noqa: B023
+            await mine.until(lambda: mine.held == matching(made, lambda record: record["v"] > bound))  # noqa: B023 - awaited here
         begins = [message for message in mine.messages if message["command"] == "group_begin"]
         assert [bool(begin.get("replace")) for begin in begins] == [False, *[True] * 5]
         assert mine.acks().count(("processed", "replaced")) == 5
@@ -526,13 +526,13 @@ async def test_live_subscriptions_are_counted() -> None:
             )
         ]
         for mine in found:
-            await mine.until(lambda: bool(mine.acks()))  # noqa: B023
+            await mine.until(lambda: bool(mine.acks()))  # noqa: B023 - awaited here
         live = made.context.live_subscriptions
         assert live() == {"orders": 6}
         for mine, command in ((found[0], "pause"), (found[4], "pause"), (found[3], "unsubscribe")):
             mine.send(command, command_id="2", topic="", ack_type="processed")
         for mine in (found[0], found[3], found[4]):
-            await mine.until(lambda: ("processed", "") in mine.acks())  # noqa: B023
+            await mine.until(lambda: ("processed", "") in mine.acks())  # noqa: B023 - awaited here
         assert live() == {"orders": 3}
         found[0].send("resume", command_id="3", topic="", ack_type="completed")
         made.put({"id": 1, "v": 2})

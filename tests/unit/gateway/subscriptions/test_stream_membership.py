@@ -64,7 +64,7 @@ class Streams:
 async def waiting_for(stream: MovingStream, outbox: Outbox) -> tuple[PassingOutlet, StreamMembership]:
     """Return a subscription that wants to join a stream: what sends to its client, and its relation to the stream."""
     request = Subscribe(sub_id="mine", topic="orders")
-    outlet = PassingOutlet(outbox, "mine", cast(Any, None))
+    outlet = PassingOutlet(outbox, "mine", cast("Any", None))
     context: Any = SimpleNamespace(streams=Streams(stream))
     subscriber = RecordSubscriber(context, outbox, request, ["orders"], EVERYTHING, SeenPositions())
     membership = StreamMembership(subscriber, outlet)
@@ -101,8 +101,8 @@ async def test_what_the_stream_is_to_send_counts_as_seen_when_it_was_sent() -> N
     )
     request, seen = Subscribe(sub_id="mine", topic="orders"), SeenPositions()
     subscriber = RecordSubscriber(context, outbox, request, ["orders"], EVERYTHING, seen)
-    records = SharedRecords(subscriber, cast(Any, None), cast(Any, None), None)
-    records._membership._stream = cast(Any, stream)
+    records = SharedRecords(subscriber, cast("Any", None), cast("Any", None), None)
+    records._membership._stream = cast("Any", stream)
     records._shared.note({"orders": {0: Position(0, 3)}})
     assert records._membership.join_if_level()
     flow = NodeFlow(subscriber, request, records._shared, records)

@@ -290,7 +290,7 @@ async def test_a_client_that_comes_back_does_not_go_back() -> None:
         # The window of the past is read from the one that is ahead, the window of now from the other one.
         urls = [node.url for node in made.node_set.announcements.nodes]
         luck = [0.0, 1.0, 1.0, 0.0] if urls[0] == ahead.url else [1.0, 0.0, 0.0, 1.0]
-        made.node_set.chance = cast(Any, SimpleNamespace(random=iter([*luck, *[0.5] * 1000]).__next__))
+        made.node_set.chance = cast("Any", SimpleNamespace(random=iter([*luck, *[0.5] * 1000]).__next__))
         fields = {"command": "sow_and_subscribe", "ack_type": "processed,completed", **KINDS["page by key"]}
         asyncio.get_running_loop().call_later(0.5, made.put, {"id": 0, "v": 2}, None, [behind])
         async with subscriber(made, **fields, bookmark=topic.bookmark(held)) as again:

@@ -71,7 +71,7 @@ class FakeLog:
 def client_of(made: Rig, log: FakeLog, rights: Rights = EVERYTHING) -> RigClient:
     """Return a client of a gateway that writes to this log."""
     context = GatewayContext.of(made.node_set, made.http, made.limits, {})
-    writes = WriteService(context.writes.destination, cast(Any, log))
+    writes = WriteService(context.writes.destination, cast("Any", log))
     login, outbox = LoginSession(Identity("", (), rights, ANYBODY.proof)), Outbox(1 << 20)
     context = replace(context, writes=writes, streams=made.context.streams)
     session = Session(GatewayCommands(context, outbox, login), outbox, login)

@@ -14,7 +14,7 @@ from sowline_materializer.core.record import Record, encode_record
 from sowline_materializer.store.integrity import survey
 from tests.memory_store import MemoryStore
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
+DEFINITION = define_topic(name="orders", key="/id", partitions=2)
 CHECKPOINT = Checkpoint(
     Position(1, 9),
     Position(1, 8, 2),

@@ -27,7 +27,7 @@ from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.world import Topic, World, store_on
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id"})
+DEFINITION = define_topic(name="orders", key="/id")
 
 BASE = Position(0, 8)
 

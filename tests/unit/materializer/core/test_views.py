@@ -337,7 +337,7 @@ def test_nothing_but_messages_of_owners_is_in_the_log_of_a_view(
 
 def test_partial_states_are_refused_in_other_topics() -> None:
     """The log of a topic has records."""
-    definition = define_topic(**{"name": "orders", "key": "/id"})
+    definition = define_topic(name="orders", key="/id")
     checkpoint = Checkpoint(limits=definition.limits, log_id="log")
     step = Applier(definition, 0, checkpoint, Overlay(MemoryStore())).apply(
         [LogRecord(0, 1, None, b"{}", COMMAND)]

@@ -22,7 +22,7 @@ from tests.property.world import World, changes_of
 from tests.unit.materializer.core.test_applier import Core, only, reasons
 from tests.unit.sowline.client.test_publisher import FakeProducer
 
-WITHOUT = define_topic(**{"name": "ticks", "sow": "false", "partitions": 2})
+WITHOUT = define_topic(name="ticks", sow="false", partitions=2)
 
 
 class Stream(Core):
@@ -47,8 +47,8 @@ def test_a_topic_without_a_sow_has_no_key() -> None:
         "ticks",
         "ticks.changes",
     )
-    assert define_topic(**{"name": "a", "key": "/id"}).has_sow
-    assert topic.digest != define_topic(**{"name": "ticks", "key": "/id", "partitions": 3}).digest
+    assert define_topic(name="a", key="/id").has_sow
+    assert topic.digest != define_topic(name="ticks", key="/id", partitions=3).digest
 
 
 UNFIT = {
@@ -83,7 +83,7 @@ def test_its_changes_are_not_compacted() -> None:
     partitions, config = kafka_topics(WITHOUT)["ticks.changes"]
     assert (partitions, config["cleanup.policy"], config["retention.ms"]) == (2, "delete", "3600000")
     assert "min.compaction.lag.ms" not in config
-    short = define_topic(**{"name": "ticks", "sow": False, "resume_window": "1s"})
+    short = define_topic(name="ticks", sow=False, resume_window="1s")
     assert kafka_topics(short)["ticks.changes"][1]["retention.ms"] == "600000"
 
 
@@ -154,7 +154,7 @@ def test_malformed_messages_are_refused() -> None:
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world with a topic without a SOW, and some messages."""
-    world = World(define_topic(**{"name": "ticks", "sow": False}))
+    world = World(define_topic(name="ticks", sow=False))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)

@@ -27,7 +27,7 @@ from sowline_materializer.store.write_behind import WriteBehindStore
 from tests.memory_store import MemoryStore
 from tests.property.world import dump
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "100ms"})
+DEFINITION = define_topic(name="orders", key="/id", repeat_window="100ms")
 
 
 def opened(store: MemoryStore, **given: Any) -> OpenedPartition:

@@ -31,14 +31,14 @@ from tests.memory_store import MemoryStore
 from tests.panics import panic
 from tests.property.world import World, dump
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "partitions": 2})
+DEFINITION = define_topic(name="orders", key="/id", partitions=2)
 PATH = Path("0")
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world with nothing in it."""
-    world = World(define_topic(**{"name": "orders", "key": "/id"}))
+    world = World(define_topic(name="orders", key="/id"))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)
@@ -253,7 +253,7 @@ def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch:
     if lost:
         worked.disk.clear()
     closed: list[object] = []
-    monkeypatch.setattr(MemoryStore, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(MemoryStore, "close", lambda self: closed.append(self))  # noqa: PLW0108 - a method
 
     def read_range(*_: object) -> Iterator[object]:
         raise Broken

@@ -15,9 +15,7 @@ from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.world import World, changes_of, dump
 
-TRANSIENT = define_topic(
-    **{"name": "orders", "key": "/id", "durability": "transient", "recovery_point": "now"}
-)
+TRANSIENT = define_topic(name="orders", key="/id", durability="transient", recovery_point="now")
 NUMBER: Headers = [("sow.publisher", b"p"), ("sow.sequence", b"5")]
 
 

@@ -33,7 +33,7 @@ from sowline_materializer.store.rocksdb import RocksStore
 from tests.memory_store import MemoryStore
 from tests.property.world import dump
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "repeat_window": "50ms"})
+DEFINITION = define_topic(name="orders", key="/id", repeat_window="50ms")
 
 
 def change(
@@ -423,7 +423,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
 @pytest.fixture
 def standby(kafka: FakeKafka, tmp_path: Path) -> Iterator[Standby]:
     """The copies of two topics, which are being loaded."""
-    items = define_topic(**{"name": "items", "key": "/id"})
+    items = define_topic(name="items", key="/id")
     standby = Standby({}, {"items": items, "orders": DEFINITION}, lambda one: tmp_path / one[0] / str(one[1]))
     standby.cover([])
     while not standby.statistics().behind.keys() >= {("items", 0), ("orders", 0)}:

@@ -18,7 +18,7 @@ from sowline_materializer.store.integrity import survey
 from sowline_materializer.store.rocksdb import RocksStore
 from tests.property.world import World, dump
 
-DEFINITION = define_topic(**{"name": "orders", "key": "/id", "expiration": "1h", "records_max": 900})
+DEFINITION = define_topic(name="orders", key="/id", expiration="1h", records_max=900)
 STORE = Path("0")
 RECORDS = 250
 

@@ -68,7 +68,7 @@ class SimulatedDisk(Disk):
     def created(self) -> Any:
         """Return a store on a disk of its own."""
         process = SimpleNamespace(boundary=lambda at: None, is_dead=False)
-        self.disks = Disks({"worker": cast(Process, process)}, lambda path, store: None)
+        self.disks = Disks({"worker": cast("Process", process)}, lambda path, store: None)
         return self.disks.store_class()(self.PATH, create=True)  # type: ignore[call-arg]
 
     def first_commit(self) -> None:
@@ -86,7 +86,7 @@ def machine(base: type[StoreMachine], kind: type[Disk], examples: int, **fields:
     over_disk: Any = type(base.__name__, (base,), {"kind": kind, **fields})
     tests: Any = over_disk.TestCase
     tests.settings = settings(max_examples=examples, stateful_step_count=20)
-    return cast(type[TestCase], tests)
+    return cast("type[TestCase]", tests)
 
 
 needs_native = pytest.mark.skipif(sowline_native is None, reason="no native core")

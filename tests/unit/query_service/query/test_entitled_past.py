@@ -83,7 +83,7 @@ def ask(client: Client, chance: random.Random, last: int, step: int) -> None:
     fields["options"] = chance.choice((*OPTIONS, GROUPS) if is_window else OPTIONS)
     if is_window:
         fields |= {"top_n": 2, "skip_n": chance.randrange(2), "order_by": "/n"}
-    elif command != "sow" and command != "explain" and chance.random() < 0.3:
+    elif command not in ("sow", "explain") and chance.random() < 0.3:
         fields["up_to"] = "now"
     if command in ("sow", "explain"):
         fields["options"] = "timestamp" if fields["options"] != GROUPS else GROUPS

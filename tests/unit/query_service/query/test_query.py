@@ -23,7 +23,7 @@ from sowline_query_service.subscriptions.replacement import HeldRecords, Replace
 from tests.unit.query_service.sessions import DOMAIN, Server
 
 
-def query(server: Server, text: str = "", limits: QueryLimits = QueryLimits(), **given: Any) -> Query:  # noqa: B008
+def query(server: Server, text: str = "", limits: QueryLimits = QueryLimits(), **given: Any) -> Query:
     """Return a query of this instant."""
     order = parse_order(given.pop("order_by", ""))
     asked = Query([server.topic], Selection(compile_filter(text), order=order, **given), limits)

@@ -30,7 +30,7 @@ def documents() -> Documents:
 async def http(documents: Documents) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of its HTTP API, whose answers are as the protocol description has them."""
     context = ServiceContext(documents.state, documents.dispatcher, {}, documents.limits)
-    app = server_of(Settings(), context, cast(Any, SimpleNamespace())).app
+    app = server_of(Settings(), context, cast("Any", SimpleNamespace())).app
     transport = httpx2.ASGITransport(app=app)
     hooks = {"response": [check_response]}
     async with httpx2.AsyncClient(
@@ -118,7 +118,7 @@ async def test_answers_are_as_described(is_gateway: bool) -> None:
         for number in range(4):
             made.put({"id": number, "g": "a"})
         context = ServiceContext(made.whole.state, made.whole.dispatcher, {}, made.whole.limits)
-        unused = cast(Any, SimpleNamespace())
+        unused = cast("Any", SimpleNamespace())
         gateway = Server(
             Settings(),
             unused,

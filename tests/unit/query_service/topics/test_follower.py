@@ -77,11 +77,11 @@ class Followed:
         self.discarded: list[ChangesPartition] = []
         self.snapshot: int | None = None
         """The offset to follow from, if there is a snapshot."""
-        stop, cluster = threading.Event(), cast(Any, SimpleNamespace())
+        stop, cluster = threading.Event(), cast("Any", SimpleNamespace())
         for name in ("starts", "ends", "topic_id", "ask", "owned"):
             setattr(cluster, name, partial(self._asked, name))
         self.changes = AssignedChanges(cluster, [self.topic], stop)
-        self.changes.consumer = cast(Any, self.consumer)
+        self.changes.consumer = cast("Any", self.consumer)
         replicas = Replicas(
             self._take,
             loaded.extend,
@@ -341,7 +341,7 @@ async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Chan
     result: asyncio.Future[list[ChangesPartition] | BaseException] = (
         asyncio.get_running_loop().create_future()
     )
-    topic = define_topic(**{"name": "orders", "key": "/id"})
+    topic = define_topic(name="orders", key="/id")
     follower = TopicFollower(
         {}, [topic], Replicas(lambda batches: None, result.set_result), result.set_result
     )

@@ -151,7 +151,7 @@ def test_removed_fields_fit_into_a_header() -> None:
 
 def test_the_largest_change_fits_its_topic() -> None:
     """Both bodies, a delta of all that there is, and every other field at its longest."""
-    definition = define_topic(**{"name": "t", "key": "/id", "record_bytes_max": 1000})
+    definition = define_topic(name="t", key="/id", record_bytes_max=1000)
     text = "\x01" * 250
     change = replace(
         UPDATE,

@@ -49,7 +49,7 @@ def test_keys_begin_with_the_id_of_the_run(paths: tuple[str, ...], record: dict[
 @pytest.mark.parametrize(
     "topic",
     [
-        define_topic(**{"name": "orders", "key": {"from": "kafka_key"}}),
+        define_topic(name="orders", key={"from": "kafka_key"}),
         define_topic(name="orders", sow=False),
         define_topic(name="orders", key=("/id",), preprocessing=("/a AS /id",)),
         typed_topic("avro"),

@@ -67,7 +67,7 @@ def test_input_that_is_not_utf8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 @pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--json"], ["token", "new"]])
 def test_an_output_that_is_full(arguments: list[str], tmp_path: Path) -> None:
     """It is one sentence, and no traceback follows when the interpreter ends."""
-    with open("/dev/full", "wb") as full:
+    with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [SOWLINE, *arguments], stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, text=True
         )

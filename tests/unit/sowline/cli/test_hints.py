@@ -12,8 +12,10 @@ from sowline.errors import SowlineError
     [
         (
             "logon required",
-            "logon required: expected this; give the command a token with --token-file or --token, or in"
-            " SOWLINE_TOKEN\n",
+            (
+                "logon required: expected this; give the command a token with --token-file or --token, or in"
+                " SOWLINE_TOKEN\n"
+            ),
         ),
         ("auth failure", "auth failure: expected this\n"),
     ],

@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         def __enter__(self) -> Self:
             return self
 
-        def __exit__(self, *_: Any) -> None:
+        def __exit__(self, *_: object) -> None:
             pass
 
         publish = method("publish")

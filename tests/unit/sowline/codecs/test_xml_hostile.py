@@ -66,7 +66,7 @@ def test_each_changed_byte_is_read_or_refused() -> None:
             try:
                 read(message[:at] + bytes([byte]) + message[at + 1 :])
             except SowlineError as error:
-                assert error.reason == "bad message"  # noqa: PT017
+                assert error.reason == "bad message"
 
 
 @pytest.mark.parametrize(

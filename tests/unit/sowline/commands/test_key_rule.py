@@ -216,7 +216,7 @@ def test_the_version_of_the_algorithm_decides(monkeypatch: pytest.MonkeyPatch) -
 def test_a_generator_that_is_not_here_leaves_keys_unknown() -> None:
     """A client does without it: anyone who applies a message knows its key."""
     key: Mapping[str, Any] = {"generator": "away", "options": {}, "version": "1"}
-    definition = define_topic(**{"name": "a", "key": key})
+    definition = define_topic(name="a", key=key)
     assert definition.key_rule.given({"id": 1}, None) is None
 
 
@@ -224,7 +224,7 @@ def test_a_generator_that_is_not_here_leaves_keys_unknown() -> None:
 def test_a_generator_of_another_version_leaves_keys_unknown() -> None:
     """What it makes would be other keys."""
     key = {"generator": "desk", "version": "7"}
-    definition = define_topic(**{"name": "a", "key": key})
+    definition = define_topic(name="a", key=key)
     assert definition.key_rule.given({"desk": "NY", "id": 5}, None) is None
 
 

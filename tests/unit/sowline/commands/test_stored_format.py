@@ -125,7 +125,7 @@ def test_changes_of_the_first_format_load_to_the_same(opened: OpenedPartition) -
 @pytest.fixture
 def worked() -> Iterator[World]:
     """A world whose partition has applied a record."""
-    world = World(define_topic(**{"name": "orders", "key": "/id"}))
+    world = World(define_topic(name="orders", key="/id"))
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)

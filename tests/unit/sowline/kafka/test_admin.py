@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 def test_tombstones_outlast_a_load(repeat_window: str, resume_window: str, kept_ms: int) -> None:
     """They are kept for a day at the least, and as long as repeats are known and single changes are kept."""
     definition = define_topic(
-        **{"name": "orders", "key": "/id", "repeat_window": repeat_window, "resume_window": resume_window}
+        name="orders", key="/id", repeat_window=repeat_window, resume_window=resume_window
     )
     _, settings = kafka_topics(definition)["orders.changes"]
     assert int(settings["delete.retention.ms"]) == kept_ms

@@ -18,11 +18,11 @@ class Asker:
 
     def look(self, now: float) -> int | None:
         """Look at a time."""
-        return self.question.look(now, self._ask, lambda answer: cast(SimpleNamespace, answer).number)
+        return self.question.look(now, self._ask, lambda answer: cast("SimpleNamespace", answer).number)
 
     def _ask(self) -> ClusterAnswer:
         self.asked.append(SimpleNamespace(is_answered=False, number=len(self.asked)))
-        return cast(ClusterAnswer, self.asked[-1])
+        return cast("ClusterAnswer", self.asked[-1])
 
 
 def test_an_answer_is_taken_once_and_the_question_is_asked_at_the_interval() -> None:

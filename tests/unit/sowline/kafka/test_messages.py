@@ -55,7 +55,7 @@ class Read:
 
 def messages(*readable: bool) -> list[Message]:
     """Return messages with a header, some of which can't be read."""
-    return [cast(Message, Read([("n", b"%d" % n)], is_readable)) for n, is_readable in enumerate(readable)]
+    return [cast("Message", Read([("n", b"%d" % n)], is_readable)) for n, is_readable in enumerate(readable)]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_headers_that_can_not_be_read(readable: tuple[bool, ...]) -> None:
 
 def test_messages_without_headers() -> None:
     """None stays None."""
-    assert headers_of(cast(Message, Read(None))) is None
+    assert headers_of(cast("Message", Read(None))) is None
 
 
 def test_no_command_can_be_read() -> None:

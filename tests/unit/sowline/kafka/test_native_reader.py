@@ -96,7 +96,7 @@ def read(*batches: Batch) -> tuple[list[list[str]], Reader]:
     """Return what is read up to the offset 9, and the reader."""
     reader = Reader(*batches)
     native = SimpleNamespace(KafkaReader=lambda *given: reader)
-    return list(map(list, read_natively(native, KAFKA, "orders.changes", 0, 0, 9))), reader  # type: ignore
+    return list(map(list, read_natively(native, KAFKA, "orders.changes", 0, 0, 9))), reader  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

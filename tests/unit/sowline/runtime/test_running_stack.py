@@ -31,7 +31,7 @@ def stack(**more: object) -> RunningStack:
     mine = RunningStack(
         pid=os.getpid(),
         started=start_of(os.getpid()) or "",
-        directory=os.getcwd(),
+        directory=str(Path.cwd()),
         kafka="127.0.0.1:9092",
         url="http://127.0.0.1:8080",
         services={"materializer": "http://127.0.0.1:8081"},

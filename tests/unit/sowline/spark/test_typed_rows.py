@@ -58,12 +58,10 @@ def test_delta(messages: RowMessages) -> None:
 def test_without_schemas() -> None:
     """The options of a message type go to an executor, of a data dictionary what the codec needs."""
     definition = define_topic(
-        **{
-            "name": "orders",
-            "key": ("/11",),
-            "message_type": "fix",
-            "message_format": {"separator": "|", "dictionaries": [{"text": DICTIONARY}]},
-        }
+        name="orders",
+        key=("/11",),
+        message_type="fix",
+        message_format={"separator": "|", "dictionaries": [{"text": DICTIONARY}]},
     )
     assert definition.codec is not None
     assert definition.key_rule.paths == (("11",),)

@@ -122,7 +122,7 @@ class World:
         return written
 
     async def _connect(self, rights: Rights) -> NodeConnection:
-        return NodeConnection(NODE, cast(Any, NodeSocket(self, rights)))
+        return NodeConnection(NODE, cast("Any", NodeSocket(self, rights)))
 
     async def _get(self, url: str, path: str, query: str, rights: Rights) -> NodeAnswer:
         write = {"path": path, "query": query}

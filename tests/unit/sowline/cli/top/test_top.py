@@ -205,7 +205,7 @@ def test_a_terminal_is_drawn_on_until_a_key_ends_it(end: bytes, ignored: bool) -
         stdout=side,
         stderr=side,
         start_new_session=True,
-        preexec_fn=partial(own, signal.SIG_IGN if ignored else signal.SIG_DFL),
+        preexec_fn=partial(own, signal.SIG_IGN if ignored else signal.SIG_DFL),  # noqa: PLW1509 - only a process can ignore a signal
     )
     os.close(side)
     try:

@@ -168,7 +168,7 @@ def test_the_order_is_total(order: Order, three: Any) -> None:
         if three[i][1] != three[j][1]:
             assert keys[i] != keys[j]
     for left, middle, right in permutations(keys):
-        if left < middle and middle < right:
+        if left < middle < right:
             assert left < right
         if left == middle:
             assert (left < right) is (middle < right)

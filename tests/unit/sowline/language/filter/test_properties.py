@@ -299,7 +299,7 @@ def test_any_text_is_a_filter_or_an_error(tokens: list[str], blank: str) -> None
         tree = parse(text)
     except FilterError as error:
         columns = range(1, len(text) + 2)
-        assert error.column in columns  # noqa: PT017  (most texts are errors, some are not)
+        assert error.column in columns
     else:
         assert parse(text_of(tree)) == tree
 
@@ -316,7 +316,7 @@ def test_any_text_is_a_field_of_enrichment_or_an_error(tokens: list[str], blank:
         field = parse_enriched(text)
     except FilterError as error:
         columns = range(1, len(text) + 2)
-        assert error.column in columns  # noqa: PT017  (most texts are errors, some are not)
+        assert error.column in columns
     else:
         hints = "".join(f" HINT {hint}" for hint in field.hints)
         canonical = f"{text_of(field.expression)} AS {field.path}{hints}"

@@ -317,4 +317,4 @@ async def test_without_an_access_file() -> None:
     assert await authenticator.identify(PresentedCredentials("anything")) is ANYBODY
     login = LoginSession()
     assert (await login.log_on("anything")).rights.is_admin
-    assert cast(object, login.expires_in) is None
+    assert cast("object", login.expires_in) is None

@@ -27,7 +27,7 @@ def http_server(**settings: Any) -> HttpServer:
     """Return the HTTP server of a query service without Kafka."""
     server = Server().loaded()
     context = ServiceContext(server.state, server.dispatcher, {}, server.limits)
-    return server_of(Settings(**settings), context, cast(Any, SimpleNamespace()))
+    return server_of(Settings(**settings), context, cast("Any", SimpleNamespace()))
 
 
 async def ask(

@@ -99,8 +99,8 @@ async def ask(path: str, shard: str, rights: Rights | None) -> tuple[int, Any]:
     server = Server().loaded()
     server.put({"id": 1, "désk": "é"})
     context = ServiceContext(server.state, server.dispatcher, {}, server.limits)
-    settings = Settings(shard=cast(Shard, shard))
-    app = server_of(settings, context, cast(Any, SimpleNamespace(not_ready=lambda: None))).app
+    settings = Settings(shard=cast("Shard", shard))
+    app = server_of(settings, context, cast("Any", SimpleNamespace(not_ready=lambda: None))).app
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.request(

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import uvicorn.protocols.http.flow_control as flow_control
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from uvicorn.protocols.http import flow_control
 
 from sowline.errors import SowlineError
 from sowline.serving.access.authenticator import PresentedCredentials

@@ -11,7 +11,7 @@ from sowline.commands.command import read_command
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.model.key import partition_of
-from sowline.serving import worker_thread as worker_thread
+from sowline.serving import worker_thread
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from sowline.serving.writes.delta_requests import delta_of, posted_deltas, posted_lines

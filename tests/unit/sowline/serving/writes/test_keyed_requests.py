@@ -186,5 +186,5 @@ def test_a_record_is_read_by_its_key(state: ServedTopics) -> None:
 def test_kinds_of_keys_are_different_definitions(state: ServedTopics) -> None:
     """A partition does not go on with another kind."""
     kinds: list[Any] = [["/id"], {"from": "kafka_key"}, {"from": "header"}, {"generator": "desk"}]
-    digests = {define_topic(**{"name": "a", "key": kind}).digest for kind in kinds}
+    digests = {define_topic(name="a", key=kind).digest for kind in kinds}
     assert len(digests) == len(kinds)

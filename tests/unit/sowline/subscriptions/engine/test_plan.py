@@ -30,7 +30,7 @@ class Item:
     connection: str = "c"
     sid: str = "s"
     filter: str = ""
-    form: Form = Form()  # noqa: RUF009 - it is immutable
+    form: Form = Form()
     is_plain: bool = True
     is_restricted: bool = False
     shares: bool = False

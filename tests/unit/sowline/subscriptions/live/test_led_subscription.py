@@ -22,7 +22,9 @@ class Lived(LedSubscription):
 
     _bookmark = BOOKMARK
 
-    def __init__(self, kind: type[Subscribe] = SowAndSubscribe, replaced: Held | None = None, **fields: Any):
+    def __init__(
+        self, kind: type[Subscribe] = SowAndSubscribe, replaced: Held | None = None, **fields: Any
+    ) -> None:
         given = {"command": kind.command, "command_id": "1", "sub_id": "mine", "topic": "orders"}
         given |= {"ack_type": "processed,completed" + ",stats" * kind.command.startswith("sow"), **fields}
         request = parse_request(kind, json.dumps(given).encode())
