@@ -1,10 +1,9 @@
-"""The types of the native core, for the services, which pass tuples of their own to it.
-
-`tests/unit/test_distribution.py` compares names and parameters with the module.
-"""
+# The types of the native core, for the services, which pass tuples of their own to it.
+#
+# `tests/unit/test_distribution.py` compares names and parameters with the module.
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, SupportsIndex, final, overload
+from typing import Any, Self, SupportsIndex, TypeAlias, final, overload
 
 __all__ = [
     "Change",
@@ -32,14 +31,14 @@ __all__ = [
     "survey",
 ]
 
-_Position = tuple[int, int, int]
-_Headers = list[tuple[str, bytes]]
-_Checksum = tuple[int, int]
-_Wholeness = tuple[_Position | None, int, bool]
-_Changed = tuple[bytes, bytes | None]
-_Line = tuple[int, str]
+_Position: TypeAlias = tuple[int, int, int]
+_Headers: TypeAlias = list[tuple[str, bytes]]
+_Checksum: TypeAlias = tuple[int, int]
+_Wholeness: TypeAlias = tuple[_Position | None, int, bool]
+_Changed: TypeAlias = tuple[bytes, bytes | None]
+_Line: TypeAlias = tuple[int, str]
 _Bytes = bytes
-_Entry = tuple[bytes, bytes | None]
+_Entry: TypeAlias = tuple[bytes, bytes | None]
 
 @final
 class Change:

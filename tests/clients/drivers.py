@@ -17,7 +17,7 @@ from sowline.errors import SowlineError
 from tests.browser.files import web_server
 from tests.browser.seen import browser
 from tests.clients.typescript import PACKAGE
-from tests.integration.services import SECONDS_MAX
+from tests.waiting import SECONDS_MAX
 
 HERE = Path(__file__).parent
 LOAD = """async () => {

@@ -19,7 +19,8 @@ from sowline.client.publisher import Publisher
 from tests.clients.drivers import Driver, in_chromium, in_node, page_server
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.load import new_seed
-from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
+from tests.integration.services import Service, System, system
+from tests.waiting import SECONDS_MAX, wait_for
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.usefixtures("package")]
 

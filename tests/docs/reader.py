@@ -24,7 +24,8 @@ from tests.docs.compare import agrees
 from tests.docs.pages import Block, blocks_of
 from tests.docs.terminal import Command, Terminal, commands_of, screen, with_our_command
 from tests.docs.transcript import Transcript
-from tests.integration.services import SECONDS_MAX, System
+from tests.integration.services import System
+from tests.waiting import SECONDS_MAX
 
 USUAL = "http://127.0.0.1:8080"
 USUAL_KAFKA = "127.0.0.1:29092"

@@ -20,7 +20,7 @@ from sowline.cli import main, reading, writing
 from sowline.runtime.child_process import bound_to_parent
 from tests.docs.compare import agrees
 from tests.docs.pages import ROOT
-from tests.integration.services import SECONDS_MAX
+from tests.waiting import SECONDS_MAX
 
 _LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 """A line, with those that it goes on in."""

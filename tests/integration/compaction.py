@@ -6,7 +6,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.integration.changes import read_changes
 from tests.integration.model import Position
-from tests.integration.services import SECONDS_MAX, System, wait_for
+from tests.integration.services import System
+from tests.waiting import SECONDS_MAX, wait_for
 
 AT_ONCE = {
     "min.compaction.lag.ms": "0",

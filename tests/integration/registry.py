@@ -14,7 +14,7 @@ from sowline.runtime.child_process import bound_to_parent
 from sowline.runtime.jars import JarSet, cache_dir, retrieve
 from sowline.runtime.java import find_java
 from sowline.runtime.ports import HOST, free_port
-from tests.integration.services import wait_for
+from tests.waiting import wait_for
 
 NAME = "apicurio-registry-app"
 VERSION = "2.6.13.Final"

@@ -26,8 +26,7 @@ from sowline.runtime.ports import free_port
 from tests.described import check_answer
 from tests.integration.forked import Forked
 from tests.upgrades.earlier import earlier_tree
-from tests.waiting import SECONDS_MAX as SECONDS_MAX
-from tests.waiting import wait_for as wait_for
+from tests.waiting import SECONDS_MAX, wait_for
 
 ROOT = Path(__file__).parents[2]
 SESSION_MS = 1500

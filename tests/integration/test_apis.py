@@ -32,17 +32,9 @@ from sowline.runtime.child_process import bound_to_parent
 from tests.docs.pages import blocks_of
 from tests.integration.certificates import Authority
 from tests.integration.issuer import AUDIENCE, Issuer, issuer
-from tests.integration.services import (
-    ROOT,
-    SECONDS_MAX,
-    Service,
-    System,
-    http_refusal,
-    http_text,
-    system,
-    wait_for,
-)
+from tests.integration.services import ROOT, Service, System, http_refusal, http_text, system
 from tests.integration.wire import Wire
+from tests.waiting import SECONDS_MAX, wait_for
 
 LOGON_SECONDS = 1.0
 PAGE = "https://desk.example"

@@ -16,8 +16,9 @@ from sowline.runtime.ports import HOST, free_port
 from sowline_fanout.message import OutputMessage, ReaderState
 from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
 from tests.integration.model import Model
-from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
+from tests.integration.services import Service, System, http_refusal, http_text, system
 from tests.integration.watchers import watching
+from tests.waiting import wait_for
 
 OPTIONS = {"socket.timeout.ms": "1000", "reconnect.backoff.max.ms": "500"}
 """Of the services' clients: what they wait for at most is over several times while Kafka is away."""

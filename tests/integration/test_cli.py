@@ -22,7 +22,8 @@ import pytest
 from sowline.client.client import Client
 from sowline.model.key import sow_key
 from sowline.runtime.ports import free_port
-from tests.integration.services import ROOT, SECONDS_MAX, http_status, wait_for
+from tests.integration.services import ROOT, http_status
+from tests.waiting import SECONDS_MAX, wait_for
 
 SOWLINE = Path(sys.executable).with_name("sowline")
 

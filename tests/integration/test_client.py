@@ -19,8 +19,8 @@ from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from tests.integration.load import Publishers, new_seed
-from tests.integration.services import SECONDS_MAX, Service, System, system
-from tests.waiting import pace, until
+from tests.integration.services import Service, System, system
+from tests.waiting import SECONDS_MAX, pace, until
 
 KINDS = (
     "sync",

@@ -17,7 +17,8 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import parse_bookmark
 from sowline_materializer.admin.commands import operate
 from tests.integration.load import new_seed
-from tests.integration.services import Service, System, http_text, system, wait_for
+from tests.integration.services import Service, System, http_text, system
+from tests.waiting import wait_for
 
 STATUSES = ("open", "working", "done")
 

@@ -10,8 +10,9 @@ import pytest
 from sowline.codecs.codec import codec_of
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.model.nesting import NESTING_MAX
-from tests.integration.services import http_text, post_commands, system, wait_for
+from tests.integration.services import http_text, post_commands, system
 from tests.unit.generators import install
+from tests.waiting import wait_for
 
 LEVELS = NESTING_MAX - 1
 """Of the value below the record itself."""

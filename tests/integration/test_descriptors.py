@@ -18,16 +18,9 @@ from websockets.sync.client import connect
 from sowline.config.credentials import Credentials
 from sowline.runtime.descriptors import share_out
 from tests.integration.certificates import Authority
-from tests.integration.services import (
-    Service,
-    System,
-    http_refusal,
-    http_status,
-    http_text,
-    system,
-    wait_for,
-)
+from tests.integration.services import Service, System, http_refusal, http_status, http_text, system
 from tests.integration.wire import Wire
+from tests.waiting import wait_for
 
 LIMIT = 256
 WITH_FEW = ("sh", "-c", f'ulimit -Sn 64 && ulimit -Hn {LIMIT} && exec "$@"', "sh")

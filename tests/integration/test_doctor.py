@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from sowline.cli import http, main
 from sowline.cli.doctor import kafka as doctor_kafka
-from tests.integration.services import SECONDS_MAX, SESSION_MS, System, http_text, system, wait_for
+from tests.integration.services import SESSION_MS, System, http_text, system
+from tests.waiting import SECONDS_MAX, wait_for
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 import pytest
 
 from sowline import Client, SowlineError
-from tests.integration.services import Service, System, headers_of, http_text, system, wait_for
+from tests.integration.services import Service, System, headers_of, http_text, system
 from tests.integration.wire import Json
+from tests.waiting import wait_for
 
 PARTITIONS = 3
 SECONDS_MAX = 30.0

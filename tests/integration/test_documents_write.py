@@ -25,8 +25,9 @@ from sowline.language.emodb.fold import (
     fold,
 )
 from tests.integration.served import Served, query, serve
-from tests.integration.services import headers_of, post_commands, wait_for
+from tests.integration.services import headers_of, post_commands
 from tests.integration.wire import Json, Wire
+from tests.waiting import wait_for
 
 MIB = 1 << 20
 FRAME_BYTES_MAX = 16 * MIB

@@ -14,8 +14,9 @@ import yaml
 from sowline.client.client import Client
 from sowline.model.key import partition_of, sow_key
 from tests.integration.changes import outcomes_of, read_changes
-from tests.integration.services import SECONDS_MAX, Service, System, headers_of, http_text, system, wait_for
+from tests.integration.services import Service, System, headers_of, http_text, system
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import SECONDS_MAX, wait_for
 
 SOWLINE = Path(sys.executable).with_name("sowline")
 PARTITIONS = 2

@@ -12,8 +12,9 @@ import pytest
 from tests.described import checked_message
 from tests.integration.compaction import compact, hasten_compaction
 from tests.integration.served import Served, serve
-from tests.integration.services import SECONDS_MAX, http_text, positions_of, wait_for
+from tests.integration.services import http_text, positions_of
 from tests.integration.wire import Json
+from tests.waiting import SECONDS_MAX, wait_for
 
 BACKLOG_BYTES = 64 * 1024
 SESSIONS_MAX = 4

@@ -24,9 +24,9 @@ from tests.integration.services import (
     http_status,
     positions_of,
     system,
-    wait_for,
 )
 from tests.integration.test_change_deltas import merge_into, take_out
+from tests.waiting import wait_for
 
 FILTER = "/region = 'north'"
 PARTITIONS = 2

@@ -17,7 +17,8 @@ from sowline.config.kafka_options import kafka_config
 from sowline.runtime.local_kafka import LocalKafka
 from tests.integration.changes import check_chain, read_changes
 from tests.integration.load import check_sow, model_of
-from tests.integration.services import http_refusal, system, wait_for
+from tests.integration.services import http_refusal, system
+from tests.waiting import wait_for
 
 BODY_BYTES = 20_000
 RECORDS = 400

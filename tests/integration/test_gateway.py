@@ -16,7 +16,8 @@ from sowline.config.shard import Shard
 from sowline.config.topic_definition import TopicDefinition
 from tests.integration.load import Publishers, check_sow, model_of, new_seed
 from tests.integration.model import FILTERS, Body
-from tests.integration.services import Service, System, http_text, post_commands, system, wait_for
+from tests.integration.services import Service, System, http_text, post_commands, system
+from tests.waiting import wait_for
 
 PARTITIONS = 6
 FILTER = next(filter for filter in FILTERS if filter)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.served import Served, serve
-from tests.integration.services import SECONDS_MAX, wait_for
 from tests.integration.wire import Json, Wire, laid_over, wire
+from tests.waiting import SECONDS_MAX, wait_for
 
 SALES: list[Json] = [
     {"id": 1, "shop": "north", "item": "nut", "qty": 5, "price": 2.0, "by": "ann"},

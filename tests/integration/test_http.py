@@ -13,8 +13,9 @@ import pytest
 from sowline import __version__
 from sowline.model.key import sow_key
 from tests.described import check_answer
-from tests.integration.services import Service, System, http_status, http_text, system, wait_for
+from tests.integration.services import Service, System, http_status, http_text, system
 from tests.integration.wire import Json
+from tests.waiting import wait_for
 
 SERVICES = ("materializer", "query_service", "fanout")
 

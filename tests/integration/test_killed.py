@@ -14,8 +14,9 @@ from tests.integration.load import (
     new_seed,
     write_marks,
 )
-from tests.integration.services import Service, System, system, wait_for
+from tests.integration.services import Service, System, system
 from tests.integration.watchers import watching
+from tests.waiting import wait_for
 
 KILLS = 3
 

@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 
 from sowline.client.client import Client
 from sowline.errors import SowlineError
-from tests.integration.services import System, http_text, system, wait_for
+from tests.integration.services import System, http_text, system
 from tests.integration.wire import Json
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 from sowline.client.client import Client
 from sowline.model.limits import MIB
 from sowline_views.spill_store import DIRECTORY
-from tests.integration.services import system, wait_for
+from tests.integration.services import system
+from tests.waiting import wait_for
 
 CUSTOMERS = 20_000
 ORDERS = 500

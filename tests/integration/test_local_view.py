@@ -14,7 +14,8 @@ import pytest
 from sowline import AsyncClient, Client, LocalView, SowlineError
 from sowline.language.expressions.order import parse_order
 from tests.integration.load import Publishers, new_seed
-from tests.integration.services import SECONDS_MAX, Service, System, system
+from tests.integration.services import Service, System, system
+from tests.waiting import SECONDS_MAX
 
 KINDS = ("followed", "killed", "saved", "shared", "replaced", "async", "callbacks", "page")
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"

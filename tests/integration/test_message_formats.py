@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from sowline import Client, SowlineError
-from tests.integration.services import Service, System, headers_of, http_text, system, wait_for
+from tests.integration.services import Service, System, headers_of, http_text, system
+from tests.waiting import wait_for
 
 SOH: Final = b"\x01"
 

@@ -26,15 +26,8 @@ from sowline.codecs.framing import frame
 from sowline.codecs.schema import Schema
 from sowline.model.key import partition_of
 from sowline.registry.client import Registry
-from tests.integration.services import (
-    ROOT,
-    Service,
-    System,
-    headers_of,
-    http_refusal,
-    system,
-    wait_for,
-)
+from tests.integration.services import ROOT, Service, System, headers_of, http_refusal, system
+from tests.waiting import wait_for
 
 PARTITIONS = 2
 FIELDS: list[dict[str, Any]] = [{"name": "id", "type": "long"}, {"name": "qty", "type": "int"}]

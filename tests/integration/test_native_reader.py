@@ -16,9 +16,9 @@ from sowline.kafka.clients import exact_producer, read_range
 from sowline.kafka.messages import headers_of
 from sowline.kafka.native_reader import read_natively
 from tests.integration.raw_headers import produce_raw
-from tests.integration.services import SECONDS_MAX, wait_for
 from tests.property.test_native_load import DEFINITIONS, loaded, random_messages
 from tests.property.world import Written
+from tests.waiting import SECONDS_MAX, wait_for
 
 native: ModuleType = pytest.importorskip("sowline_native")
 

@@ -18,7 +18,8 @@ from examples.nexmark.generator import Event, events
 from sowline.client.client import Client
 from sowline.config.topic_definition import define_topic
 from tests.integration.load import new_seed
-from tests.integration.services import System, system, wait_for
+from tests.integration.services import System, system
+from tests.waiting import wait_for
 
 DEFINED = Path(examples.nexmark.__file__).with_name("topics.yaml")
 SOURCES = ("persons", "auctions", "bids")

@@ -20,9 +20,10 @@ from sowline.client.publisher import Publisher
 from sowline.config.kafka_options import kafka_config
 from sowline.wire.client_message import Received, read_frame
 from tests.integration.load import Life, check_sow, model_of, write_marks
-from tests.integration.services import Service, System, system, wait_for
+from tests.integration.services import Service, System, system
 from tests.integration.watchers import watching
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import wait_for
 
 MIB = 1 << 20
 SESSIONS_MAX = 1000

@@ -8,9 +8,10 @@ import pytest
 
 from tests.integration.load import Publishers, model_of, new_seed
 from tests.integration.served import Served, serve
-from tests.integration.services import System, wait_for
+from tests.integration.services import System
 from tests.integration.watching import Groups, Page, Watcher, visit
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import wait_for
 
 ROUNDS = 2
 PULSES = 50

@@ -17,7 +17,8 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.store.secondary import open_secondary
-from tests.integration.services import Service, System, headers_of, system, wait_for
+from tests.integration.services import Service, System, headers_of, system
+from tests.waiting import wait_for
 
 PARTITIONS = 2
 KEYS = 40

@@ -16,8 +16,9 @@ from tests.integration.load import check_all, model_of, new_seed
 from tests.integration.model import FILTERS, Body
 from tests.integration.producers.programs import PROGRAMS, SOURCES, Program
 from tests.integration.producers.records import Delivered, History, history, records, sow
-from tests.integration.services import SECONDS_MAX, Service, System, headers_of, system, wait_for
+from tests.integration.services import Service, System, headers_of, system
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import SECONDS_MAX, wait_for
 
 PARTITIONS = 4
 KINDS = ("murmur2", "crc32", "plain", "keys", "filter", *PROGRAMS)

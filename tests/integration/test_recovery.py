@@ -35,9 +35,9 @@ from sowline_materializer.store.rocksdb import MARK, RocksStore
 from sowline_materializer.worker.batch import as_log_record
 from sowline_materializer.worker.counts import WorkerStatistics
 from sowline_materializer.worker.worker import Worker
-from tests.integration.services import SECONDS_MAX, wait_for
 from tests.memory_store import MemoryStore
 from tests.property.world import dump
+from tests.waiting import SECONDS_MAX, wait_for
 
 NEVER = 10**15
 PARTITIONS = 2

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from sowline.changes.change import AGAIN, Change
 from sowline.changes.event import read_event
 from sowline.config.kafka_options import kafka_config
-from tests.integration.services import Service, http_refusal, http_text, system, wait_for
+from tests.integration.services import Service, http_refusal, http_text, system
 from tests.integration.test_fanout_runner import PARTITIONS, Fanout, copy_of
+from tests.waiting import wait_for
 
 RECORDS = 400
 WAITS = "it is empty, or its owner is still filling it again"

@@ -14,7 +14,8 @@ from sowline.changes.change import Change
 from sowline.config.settings import WORKERS
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
-from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
+from tests.integration.services import Service, System, http_refusal, http_text, system
+from tests.waiting import wait_for
 
 OLD = 3
 """Records of the old log."""

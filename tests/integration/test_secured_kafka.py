@@ -21,7 +21,8 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.native_reader import read_natively
 from tests.integration.secured import PASSWORD, Secured, secured_broker
-from tests.integration.services import ROOT, Service, http_text, wait_for
+from tests.integration.services import ROOT, Service, http_text
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("openssl")
 

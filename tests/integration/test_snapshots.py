@@ -16,8 +16,9 @@ from sowline.model.position import before_the_log
 from sowline_query_service.snapshots.directory import SnapshotDirectory
 from sowline_query_service.snapshots.manifest import Manifest
 from tests.integration.load import check_sow, model_of
-from tests.integration.services import Service, System, http_text, system, wait_for
+from tests.integration.services import Service, System, http_text, system
 from tests.integration.test_full_disk import small_disk
+from tests.waiting import wait_for
 
 PARTITIONS = 2
 KEYS = 500

@@ -20,8 +20,8 @@ from tests.integration.load import (
     write_marks,
 )
 from tests.integration.model import Position
-from tests.integration.services import Service, System, system, wait_for
-from tests.waiting import until
+from tests.integration.services import Service, System, system
+from tests.waiting import until, wait_for
 
 PARTITIONS = 2
 

@@ -15,10 +15,11 @@ import pytest
 
 from sowline import Client, SowlineError
 from sowline.model.key import partition_of
-from tests.integration.services import System, headers_of, http_text, post_commands, system, wait_for
+from tests.integration.services import System, headers_of, http_text, post_commands, system
 from tests.integration.wire import wire
 from tests.property.keys import HOSTILE
 from tests.unit.generators import install
+from tests.waiting import wait_for
 
 KINDS: dict[str, dict[str, Any]] = {
     "hostile": {"key": {"from": "kafka_key"}},

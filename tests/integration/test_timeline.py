@@ -17,8 +17,9 @@ from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import read_at
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.served import Served, serve
-from tests.integration.services import SECONDS_MAX, http_text, wait_for
+from tests.integration.services import http_text
 from tests.integration.wire import Json, Wire
+from tests.waiting import SECONDS_MAX, wait_for
 
 KEY = "a/b ?%é"
 

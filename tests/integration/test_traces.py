@@ -19,7 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from sowline import AsyncClient
 from sowline.runtime import tracing
-from tests.integration.services import Service, System, headers_of, system, wait_for
+from tests.integration.services import Service, System, headers_of, system
+from tests.waiting import wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"

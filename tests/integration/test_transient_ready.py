@@ -5,15 +5,8 @@ from pathlib import Path
 
 import orjson
 
-from tests.integration.services import (
-    Service,
-    http_refusal,
-    http_status,
-    http_text,
-    post_commands,
-    system,
-    wait_for,
-)
+from tests.integration.services import Service, http_refusal, http_status, http_text, post_commands, system
+from tests.waiting import wait_for
 
 
 def records(query: Service, name: str) -> list[str]:

@@ -18,7 +18,8 @@ from tests.integration.changes import read_changes
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.load import Publishers, check_all, check_sow, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model
-from tests.integration.services import SECONDS_MAX, Service, System, http_text, system, wait_for
+from tests.integration.services import Service, System, http_text, system
+from tests.waiting import SECONDS_MAX, wait_for
 
 PARTITIONS = 4
 

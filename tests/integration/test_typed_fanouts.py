@@ -8,9 +8,10 @@ from typing import Any
 from sowline.codecs.schema import Schema
 from sowline.registry.client import Registry
 from sowline.runtime.ports import HOST, free_port
-from tests.integration.services import headers_of, http_refusal, http_status, system, wait_for
+from tests.integration.services import headers_of, http_refusal, http_status, system
 from tests.integration.test_typed_writes import OF_OTHER_MAKE
 from tests.typed_orders import AVRO_SCHEMA, avro_message, avro_order, typed
+from tests.waiting import wait_for
 
 SCHEMA = Schema("avro", AVRO_SCHEMA)
 

@@ -12,9 +12,10 @@ import pytest
 from sowline import Client, SowlineError
 from sowline.wire.media_types import NATIVE
 from tests.docs.pages import blocks_of
-from tests.integration.services import System, headers_of, http_text, post_commands, system, wait_for
+from tests.integration.services import System, headers_of, http_text, post_commands, system
 from tests.integration.wire import wire
 from tests.typed_orders import avro_message, avro_order, typed
+from tests.waiting import wait_for
 
 FRAMINGS = {"avro": "confluent", "protobuf": "confluent", "json-schema": "none"}
 ORDER: dict[str, Any] = {"id": 1, "day": "2026-11-26", "price": "9.50", "qty": 2}

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.integration.compaction import compact, hasten_compaction
-from tests.integration.services import Service, System, positions_of, system, wait_for
+from tests.integration.services import Service, System, positions_of, system
 from tests.integration.wire import Json, Wire, wire
+from tests.waiting import wait_for
 
 RING = 50
 BACKLOG_BYTES = 64 * 1024

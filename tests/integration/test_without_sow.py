@@ -13,8 +13,8 @@ from sowline.client.publisher import Publisher
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import ensure_topics
-from tests.integration.services import SECONDS_MAX
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
+from tests.waiting import SECONDS_MAX
 
 
 class Stream(Rig):

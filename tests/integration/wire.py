@@ -11,7 +11,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 from tests.described import checked_message
-from tests.integration.services import SECONDS_MAX
+from tests.waiting import SECONDS_MAX
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ from sowline.config.kafka_options import kafka_config
 from sowline.kafka.admin import Cluster
 from sowline.model.bookmark import format_position
 from sowline.model.position import Position, before_the_log
-from tests.integration.services import wait_for
+from tests.waiting import wait_for
 
 Body = bytes | None
 HOUR = 3_600_000

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.services import wait_for
+from tests.waiting import wait_for
 
 
 class Written(NamedTuple):

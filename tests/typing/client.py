@@ -25,7 +25,7 @@ def reads(client: Client) -> None:
     assert_type(client.timeline("orders", "1", limit=10), dict[str, Any])
     assert_type(client.explain("orders", filter="/qty > 100"), dict[str, Any])
     assert_type(client.topics(), dict[str, Any])
-    assert_type(client.local_view("orders", on_insert=lambda key, record: print(key, record)), LocalView)
+    assert_type(client.local_view("orders", on_insert=print), LocalView)
     assert_type(client.effect, str)
     assert_type(client.rights, str | None)
     with client as same:

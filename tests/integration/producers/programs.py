@@ -12,7 +12,7 @@ import orjson
 from sowline.runtime.jars import kafka_jars
 from sowline.runtime.java import find_java
 from tests.integration.producers.records import HEADERS, KINDS, UNKEYED, Record, grouped
-from tests.integration.services import SECONDS_MAX
+from tests.waiting import SECONDS_MAX
 
 SOURCES = Path(__file__).parent
 ROUNDS = 3

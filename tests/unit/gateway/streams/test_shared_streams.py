@@ -160,7 +160,7 @@ async def test_a_slow_client_leaves_and_comes_back(command: str, options: str) -
         slow = made.client()
         mine = Subscriber(slow)
         mine.send(**fields)
-        cast(Any, slow.session.outbox)._bytes_max = 2000
+        cast("Any", slow.session.outbox)._bytes_max = 2000
         await until(lambda: is_shared(mine))
         for number in range(400):
             made.put({"id": number % 40, "v": chance.randrange(10), "text": str(number) * 20})
@@ -352,7 +352,7 @@ async def test_what_waited_does_not_fit() -> None:
         for number in range(100):
             made.put({"id": number, "v": 1, "text": "x" * 900})
         mine = await in_its_snapshot(made)
-        cast(Any, mine.client.session.outbox)._bytes_max = 1000
+        cast("Any", mine.client.session.outbox)._bytes_max = 1000
         async with subscriber(made, command="sow_and_subscribe", options="oof") as other:
             for number in range(100):
                 made.put({"id": number, "v": 2, "text": "x" * 100})
@@ -453,7 +453,7 @@ async def test_a_client_that_reads_nothing_gives_up_its_connections(monkeypatch:
         mine = Subscriber(client)
         mine.send("sow_and_subscribe")
         await until(lambda: is_shared(mine))
-        cast(Any, client.session.outbox)._bytes_max = 500
+        cast("Any", client.session.outbox)._bytes_max = 500
         with made.patched():
             for number in range(200):
                 made.put({"id": number % 10, "v": number})

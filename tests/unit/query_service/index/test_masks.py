@@ -69,12 +69,12 @@ def test_rows_are_those_for_which_the_filter_is_true(text: str, values: list[Any
     column, node = column_of(values), node_of(text)
     every = slice(0, len(values))
     undecided = undecided_test(node, column)
-    open = np.zeros(len(values), np.bool_) if undecided is None else undecided(every)
+    still_open = np.zeros(len(values), np.bool_) if undecided is None else undecided(every)
     filters = [compile_filter(text), compile_filter(f"NOT ({text})")]
     for filter, wanted in zip(filters, (True, False), strict=True):
         found = row_test(node, column, wanted)(every)
         expected = [filter.matches({"a": value}) for value in values]
-        assert found[~open].tolist() == np.array(expected, np.bool_)[~open].tolist()
+        assert found[~still_open].tolist() == np.array(expected, np.bool_)[~still_open].tolist()
         some = np.array([0, len(values) - 1])
         assert row_test(node, column, wanted)(some).tolist() == found[some].tolist()
 

@@ -145,7 +145,7 @@ async def test_who_falls_behind_at_once_catches_up_again() -> None:
     server = _server()
     live = _behind(server)
     coming = asyncio.create_task(server.dispatcher.bring(live))
-    await as_soon_as(lambda: live.live.is_set())
+    await as_soon_as(live.live.is_set)
     server.dispatcher.remove(live)
     live.fall_behind()
     await coming

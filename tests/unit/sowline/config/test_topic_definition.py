@@ -48,9 +48,7 @@ def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[s
 
 def test_the_digest_of_documents_is_what_it_was() -> None:
     """State of documents with a template stays good: it has what they read with."""
-    documents = define_topic(
-        **{"name": "orders", "key": "/id", "documents": True, "template": {"type": "review"}}
-    )
+    documents = define_topic(name="orders", key="/id", documents=True, template={"type": "review"})
     assert documents.digest == "924ee13f4d2cfae4"
 
 

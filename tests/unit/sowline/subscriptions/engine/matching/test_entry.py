@@ -36,7 +36,7 @@ def test_what_is_left_to_check(
 ) -> None:
     """Texts and numbers that columns can compare; what they can't is for the filter itself."""
     made = entry(text, key)
-    assert made.ranges == {parse_path(path): range for path, range in ranges.items()}
+    assert made.ranges == {parse_path(path): ends for path, ends in ranges.items()}
     assert made.texts == {parse_path(path): text for path, text in texts.items()}
     assert made.whole is whole
 

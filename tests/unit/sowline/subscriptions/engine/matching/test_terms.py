@@ -47,10 +47,10 @@ def test_an_equality_has_the_keys_of_what_it_equals(text: str, keys: set[Any]) -
         ("/a > 1 AND /a <= 5", (nextafter(1, inf), 5)),
     ],
 )
-def test_a_range_has_closed_ends(text: str, range: tuple[float, float]) -> None:
+def test_a_range_has_closed_ends(text: str, ends: tuple[float, float]) -> None:
     """The next double makes an open end a closed one."""
     terms = terms_of(compile_filter(text))
-    assert (terms.ranges, terms.equalities, terms.whole) == ({parse_path("/a"): range}, (), True)
+    assert (terms.ranges, terms.equalities, terms.whole) == ({parse_path("/a"): ends}, (), True)
 
 
 @pytest.mark.parametrize(
