@@ -93,5 +93,5 @@ def test_a_record_that_has_no_message_names_the_problem() -> None:
     """Its data is asked for by the caller, who gets the reason."""
     (one,) = messages('{"command":"publish","sids":["s"],"problem":"no such field"}')
     with pytest.raises(SowlineError, match="no such field") as error:
-        one.data  # noqa: B018
+        one.data  # noqa: B018 - reading it is the test
     assert error.value.reason == "bad message"

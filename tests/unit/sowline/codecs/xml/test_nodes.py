@@ -7,7 +7,7 @@ from sowline.codecs.xml.nodes import is_element
 
 @pytest.mark.parametrize("member", ["Order", "f:Order", "_", "é", "$date", ""])
 def test_names_are_elements(member: str) -> None:
-    """Also names that no XML has: whoever writes them gets the error of an element."""
+    """Also names that no XML has: a client that writes them gets the error of an element."""
     assert is_element(member)
 
 

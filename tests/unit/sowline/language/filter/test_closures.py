@@ -27,8 +27,8 @@ def never(document: Any) -> bool:
 def test_tests_are_called_until_one_decides(join: Callable[..., Any], decides: bool, count: int) -> None:
     """The others are not called; without one that decides, all are."""
     other = closures.always(not decides)
-    for place in range(count):
-        tests = [other] * place + [closures.always(decides)] + [never] * (count - place - 1)
+    for position in range(count):
+        tests = [other] * position + [closures.always(decides)] + [never] * (count - position - 1)
         assert join(tests)(DOCUMENT) is decides
     assert join([other] * count)(DOCUMENT) is not decides
 
