@@ -37,7 +37,7 @@ def test_an_equality_has_the_keys_of_what_it_equals(text: str, keys: set[Any]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "range"),
+    ("text", "ends"),
     [
         ("/a > 5", (nextafter(5, inf), inf)),
         ("/a >= 5", (5, inf)),
