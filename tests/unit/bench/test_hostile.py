@@ -19,6 +19,7 @@ WRITES = ("publish", "delta", "sow_delete")
 REFUSALS = {
     "bad condition",
     "bad filter",
+    "bad key",
     "bad regex topic",
     "bad request",
     "invalid ack type",

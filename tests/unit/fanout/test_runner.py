@@ -147,7 +147,7 @@ def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -
     service.run_each(service.runners["f"])
     assert service.not_ready() == (
         "f: expected to write fanout f, got KeyError: 'no such'. This is a fault of Sowline: report it with the"
-        " traceback in the log, and restart the fanout service with a version that has it mended"
+        " traceback in the log, and restart the fanout service with a version that fixes it"
     )
 
 

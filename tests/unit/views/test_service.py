@@ -42,6 +42,6 @@ def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -
     service.run_each(service.runners["v"])
     assert service.not_ready() == (
         "v: expected to compute view v, got KeyError: 'no such' (t.changes [0] at offset 7). This is a fault of"
-        " Sowline: report it with the traceback in the log, and restart the views service with a version that has it"
-        " mended"
+        " Sowline: report it with the traceback in the log, and restart the views service with a version that"
+        " fixes it"
     )
