@@ -65,7 +65,7 @@ _ABOUT: dict[str, tuple[Schema, str]] = {
     ),
     "sequence": (_TEXT, "The number of the command, `n` or `n.m`; it only rises."),
     "tags": (_TEXT, "The tags of a write to a document, with commas."),
-    "change_id": (_TEXT, "The writer's own id of a write to a document."),
+    "change_id": (_TEXT, "The writer's own id for a write to a document."),
     "sow_key": (_TEXT, "The SOW key of the one record, on a topic whose keys publishers give."),
     "fields": (
         _TEXT,

@@ -36,7 +36,7 @@ class Tagging(TypedDict, total=False):
     tags: Sequence[str] | str
     """A list, or one text with commas. Conditions of subscribers can use them."""
     change_id: str | None
-    """The writer's own id of the change: a UUID, or any text."""
+    """The writer's own id for the change: a UUID, or any text."""
 
 
 class WriteOptions(Tagging, total=False):

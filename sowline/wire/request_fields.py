@@ -110,7 +110,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     filter: str = ""
     """Selects records: [filters](filters.md). Empty by default, which selects every record."""
     condition: str = ""
-    """Selects records by a [condition of documents](emodb.md#reading-documents), in addition to `filter`."""
+    """Selects records by a [document condition](emodb.md#reading-documents), in addition to `filter`."""
     options: str = ""
     """[Options](#options), separated by commas."""
     sub_id: str = ""
@@ -151,7 +151,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None
     """The lifetime in seconds of a record that a command [writes](#writing). With 0, the record never expires."""
     correlation_id: str = ""
-    """A text that a [write](#writing) passes to subscribers."""
+    """Text that a [write](#writing) passes to subscribers."""
     key: str = ""
     """The key text of the document that a [`delta`](#deltas-of-documents) changes, or of the record that a
     [`timeline`](#timeline) is for."""
@@ -162,7 +162,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one
     comma-separated string."""
     change_id: str = ""
-    """The writer's own [id](emodb.md#tags-and-change-ids) of a write to a document."""
+    """The writer's own [id](emodb.md#tags-and-change-ids) for a write to a document."""
     limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": TIMELINE_LIMIT_MAX})] = 100
     """The maximum number of writes in a [`timeline`](#timeline): 1 to 1,000; the default is 100."""
     reversed: bool = True

@@ -85,7 +85,7 @@ export interface SowRequest {
   topic: string;
   /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Selects records by a condition of documents, in addition to `filter`. */
+  /** Selects records by a document condition, in addition to `filter`. */
   condition?: string;
   /** Options, separated by commas. */
   options?: string;
@@ -140,7 +140,7 @@ export interface ExplainRequest {
   topic: string;
   /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Selects records by a condition of documents, in addition to `filter`. */
+  /** Selects records by a document condition, in addition to `filter`. */
   condition?: string;
   /** Options, separated by commas. */
   options?: string;
@@ -234,7 +234,7 @@ export interface SubscribeRequest {
   topic: string;
   /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Selects records by a condition of documents, in addition to `filter`. */
+  /** Selects records by a document condition, in addition to `filter`. */
   condition?: string;
   /** Options, separated by commas. */
   options?: string;
@@ -297,7 +297,7 @@ export interface SowAndSubscribeRequest {
   topic: string;
   /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Selects records by a condition of documents, in addition to `filter`. */
+  /** Selects records by a document condition, in addition to `filter`. */
   condition?: string;
   /** Options, separated by commas. */
   options?: string;
@@ -360,7 +360,7 @@ export interface DeltaSubscribeRequest {
   topic: string;
   /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Selects records by a condition of documents, in addition to `filter`. */
+  /** Selects records by a document condition, in addition to `filter`. */
   condition?: string;
   /** Options, separated by commas. */
   options?: string;
@@ -423,7 +423,7 @@ export interface SowAndDeltaSubscribeRequest {
   topic: string;
   /** Selects records: filters. Empty by default, which selects every record. */
   filter?: string;
-  /** Selects records by a condition of documents, in addition to `filter`. */
+  /** Selects records by a document condition, in addition to `filter`. */
   condition?: string;
   /** Options, separated by commas. */
   options?: string;
@@ -586,13 +586,13 @@ export interface PublishRequest {
   data: Record<string, unknown>;
   /** The lifetime in seconds of a record that a command writes. With 0, the record never expires. */
   expiration?: number | null;
-  /** A text that a write passes to subscribers. */
+  /** Text that a write passes to subscribers. */
   correlation_id?: string;
   /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
-  /** The writer's own id of a write to a document. */
+  /** The writer's own id for a write to a document. */
   change_id?: string;
   /** The span of a trace that a write belongs to. */
   traceparent?: string;
@@ -615,13 +615,13 @@ export interface DeltaPublishRequest {
   data: Record<string, unknown>;
   /** The lifetime in seconds of a record that a command writes. With 0, the record never expires. */
   expiration?: number | null;
-  /** A text that a write passes to subscribers. */
+  /** Text that a write passes to subscribers. */
   correlation_id?: string;
   /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
-  /** The writer's own id of a write to a document. */
+  /** The writer's own id for a write to a document. */
   change_id?: string;
   /** The span of a trace that a write belongs to. */
   traceparent?: string;
@@ -642,7 +642,7 @@ export interface DeltaRequest {
   ack_type?: string;
   /** The record that a command writes, or the text of a `delta`. */
   data: string;
-  /** A text that a write passes to subscribers. */
+  /** Text that a write passes to subscribers. */
   correlation_id?: string;
   /** The key text of the document that a `delta` changes, or of the record that a `timeline` is for. */
   key?: string;
@@ -650,7 +650,7 @@ export interface DeltaRequest {
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
-  /** The writer's own id of a write to a document. */
+  /** The writer's own id for a write to a document. */
   change_id?: string;
   /** The span of a trace that a write belongs to. */
   traceparent?: string;
@@ -679,13 +679,13 @@ export interface SowDeleteRequest {
   sow_keys?: string[] | string;
   /** The record that a command writes, or the text of a `delta`. */
   data?: Record<string, unknown>;
-  /** A text that a write passes to subscribers. */
+  /** Text that a write passes to subscribers. */
   correlation_id?: string;
   /** The SOW key of the record to write, on a topic whose publishers supply the keys. Reads take `sow_keys`. */
   sow_key?: string;
   /** The tags of a write to a document: an array of strings, or one comma-separated string. */
   tags?: string | string[];
-  /** The writer's own id of a write to a document. */
+  /** The writer's own id for a write to a document. */
   change_id?: string;
   /** The span of a trace that a write belongs to. */
   traceparent?: string;

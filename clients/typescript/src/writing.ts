@@ -15,7 +15,7 @@ export interface WriteOptions {
   sowKey?: string;
   /** Tags of a write to a document. */
   tags?: readonly string[];
-  /** The writer's own id of a write to a document. */
+  /** The writer's own id for a write to a document. */
   changeId?: string;
   /** The span of a trace that it belongs to. */
   traceparent?: string;
