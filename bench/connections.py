@@ -60,9 +60,9 @@ SECONDS_MAX = 120.0
 
 
 MEASURED = (
-    f"connects/s of {CLIENTS:,}, {CONNECTING_MAX} at a time",
-    "KB of memory for each",
-    f"p99 of {EARLY} others meanwhile, ms",
+    f"connections/s while {CLIENTS:,} connect, {CONNECTING_MAX} at a time",
+    "KB of memory per client",
+    f"p99 latency of the first {EARLY} clients meanwhile, ms",
     f"median at {RATE:,} messages/s, ms",
     f"p99 at {RATE:,} messages/s, ms",
     f"µs CPU a message at {RATE:,} messages/s",

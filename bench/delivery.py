@@ -13,7 +13,7 @@ from bench.broker import broker
 from bench.keyed import PARTITIONS, SHARED, as_server, services
 from bench.peers import centrifugo, send_loop
 from bench.rates import CLIENTS, HEAD, RECORD_BYTES, Held, Server, raised
-from bench.table import table
+from bench.table import medians_of, table
 
 OURS = "Sowline"
 
@@ -39,7 +39,7 @@ def run(records: int, runs: int) -> str:
         held = Held(*map(statistics.median, zip(*some, strict=True)))
         rows.append((name, *held.cells, f"{held.cpu_us:.1f}"))
     caption = (
-        f"{CLIENTS:,} clients of {SHARED.keys} keys, {RECORD_BYTES:,} bytes a record, medians of {runs}."
+        f"{CLIENTS:,} clients of {SHARED.keys} keys, {RECORD_BYTES:,} bytes a record, {medians_of(runs)}."
     )
     return f"{caption}\n\n{table(('', *HEAD, 'µs CPU a message'), rows)}"
 

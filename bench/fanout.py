@@ -34,7 +34,7 @@ def run(records: int, runs: int) -> str:
         "subscribers",
         "messages a change",
         "messages/s",
-        "of the bare server",
+        "relative to the bare server",
         "µs CPU a change",
         "compared to the first",
     )

@@ -92,7 +92,7 @@ def run(records: int, runs: int) -> str:
         "query",
         "asked of",
         "queries/s",
-        "of a query service's",
+        "relative to a query service",
         "median, ms",
         "p99, ms",
         "CPU ms a query",

@@ -117,15 +117,15 @@ def _of_records(records: int) -> str:
         figures.append((stored, queried))
         larger.append(large)
     rows = [
-        ("an update is applied, µs CPU", *(f"{stored.apply_cpu_us:.1f}" for stored, _ in figures)),
+        ("applying an update, µs CPU", *(f"{stored.apply_cpu_us:.1f}" for stored, _ in figures)),
         ("updates that read the store", *(f"{stored.read_share:.0%}" for stored, _ in figures)),
-        ("with four times the cache: an update is applied", *(f"{one.apply_cpu_us:.1f}" for one in larger)),
+        ("with four times the cache: applying an update", *(f"{one.apply_cpu_us:.1f}" for one in larger)),
         (
             "with four times the cache: updates that read the store",
             *(f"{one.read_share:.0%}" for one in larger),
         ),
-        ("the headers of its change, µs CPU", *(f"{stored.headers_cpu_us:.1f}" for stored, _ in figures)),
-        ("it is committed, µs CPU", *(f"{stored.commit_cpu_us:.1f}" for stored, _ in figures)),
+        ("creating the change's headers, µs CPU", *(f"{stored.headers_cpu_us:.1f}" for stored, _ in figures)),
+        ("committing an update, µs CPU", *(f"{stored.commit_cpu_us:.1f}" for stored, _ in figures)),
         ("the store on disk, bytes a record", *(f"{stored.disk_bytes:,.0f}" for stored, _ in figures)),
         ("recovery from the local state, s", *(f"{stored.check_seconds:.2f}" for stored, _ in figures)),
         ("replica in memory, bytes a record", *(f"{queried.rss_bytes:,.0f}" for _, queried in figures)),
@@ -380,7 +380,10 @@ def _of_partitions(records: int) -> str:
             f"publish to subscriber at {RATE:,}/s, p50 in ms",
             *(f"{one[SYSTEM, RATE].p50:.1f}" for one in lags),
         ),
-        ("through a bare relay of as many partitions", *(f"{one[BARE, RATE].p50:.1f}" for one in lags)),
+        (
+            "through a bare relay with the same number of partitions",
+            *(f"{one[BARE, RATE].p50:.1f}" for one in lags),
+        ),
     ]
     return table(("partitions", *map(str, PARTITIONS)), rows)
 

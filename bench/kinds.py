@@ -112,7 +112,7 @@ def jobs() -> dict[str, Job]:
         "FIX": Job({"key": ["/11"], "message_type": "fix"}, _fix),
         "NVFIX": Job(KEYED | {"message_type": "nvfix"}, _nvfix),
         "MessagePack": Job(KEYED | {"message_type": "msgpack"}, _message_pack),
-        "records in another partition than their key's": Job(KEYED, _elsewhere),
+        "records in a partition other than their key's": Job(KEYED, _elsewhere),
     }
 
 

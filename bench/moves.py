@@ -20,7 +20,7 @@ import orjson
 from bench.broker import broker
 from bench.merging import order_of
 from bench.service import Running, running, until
-from bench.table import table
+from bench.table import medians_of, table
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
@@ -176,7 +176,7 @@ def run(records: int, runs: int) -> str:
                     with load.going_on():
                         found.append(Workers(bootstrap, Path(directory), load, standby).moves())
     rows = [[name, *(_median(measured[kind], name) for kind in (False, True))] for name in measured[False][0]]
-    caption = f"{records:,} records in {PARTITIONS} partitions, {RATE} updates/s; medians of {runs}."
+    caption = f"{records:,} records in {PARTITIONS} partitions, {RATE} updates/s; {medians_of(runs)}."
     return f"{caption}\n\n{table(['seconds that a partition stands still', 'without', 'standby'], rows)}"
 
 

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.broker import broker
-from bench.table import table
+from bench.table import medians_of, table
 from bench.traffic import Lags, Traffic, system
 from sowline.commands.pipeline_row import SinkColumn
 from sowline.spark import source_of_file, spark_session, to_sow
@@ -53,15 +53,15 @@ TURNS_PER_SECOND = 20
 FILES = 20
 SINK_FILES = 4
 
-AS_IT_COMES = "Spark's Kafka sink as it comes, key and value"
-SAME_PRODUCER = "the same with the producer's settings of `to_sow`"
-SAME_HEADERS = "and with the headers of commands, by hand"
-NUMBERS = "and with the numbers of files, checks of values, and dead letters"
-SORT = "and sorted within tasks"
-SHUFFLE = "and with all rows of a key in one task"
-TO_SOW = "`to_sow`: and with checks of topics and files"
-APART_HEADERS = "files of ranges of keys: Spark's sink with the headers of commands"
-APART_TO_SOW = "files of ranges of keys: `to_sow`"
+AS_IT_COMES = "Spark's Kafka sink with default settings, key and value"
+SAME_PRODUCER = "the same, with `to_sow`'s producer settings"
+SAME_HEADERS = "plus command headers, added by hand"
+NUMBERS = "plus file numbering, value checks and dead letters"
+SORT = "plus sorting within tasks"
+SHUFFLE = "plus all rows of a key in one task"
+TO_SOW = "`to_sow`: plus checks of topics and files"
+APART_HEADERS = "files with disjoint key ranges: Spark's sink with command headers"
+APART_TO_SOW = "files with disjoint key ranges: `to_sow`"
 OF_RANGES = (APART_HEADERS, APART_TO_SOW)
 
 TOPICS = "topics: [{name: orders, key: /id, partitions: 2, record_bytes_max: 65536}]\n"
@@ -285,8 +285,8 @@ def report_sinks(records: int, runs: int, found: Mapping[str, list[float]]) -> s
         share = f"{(taken - before) / ours:.0%}" if is_step else ""
         before = taken if is_step else before
         rows.append((name, f"{records / taken:,.0f}", f"{taken:.2f}", share, f"{taken / ours:.2f}"))
-    head = ("", "rows/s", "seconds", "share of the step in `to_sow`", "`to_sow` compared to it")
-    caption = f"{records:,} rows of five columns in {SINK_FILES} Parquet files, medians of {runs}."
+    head = ("", "rows/s", "seconds", "share of the step in `to_sow`", "`to_sow` relative to this row")
+    caption = f"{records:,} rows of five columns in {SINK_FILES} Parquet files, {medians_of(runs)}."
     return f"{caption}\n\n{table(head, rows)}"
 
 

@@ -7,7 +7,7 @@ from bench.broker import broker
 from bench.merging import HEAD, PARTITIONS, new_load, ratio, rows
 from bench.peers import CONTESTANTS, ONE, TWO, by_turns
 from bench.peers.kafka_streams import Stores
-from bench.table import table
+from bench.table import medians_of, table
 
 TIMES = 10
 ENTERED = (*Stores, ONE, TWO)
@@ -25,5 +25,5 @@ def run(records: int, runs: int) -> str:
         for other in Stores
     ]
     keys = load.records // 10
-    caption = f"{load.records:,} records of {keys:,} keys in {PARTITIONS} partitions, medians of {runs}."
+    caption = f"{load.records:,} records of {keys:,} keys in {PARTITIONS} partitions, {medians_of(runs)}."
     return f"{caption}\n\n{table(HEAD, [*rows(figures), *ratios])}"

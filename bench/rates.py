@@ -112,7 +112,7 @@ class Held(NamedTuple):
         )
 
 
-HEAD = ("messages/s", "sent/s", "last one after, s", "mean, ms", "p99, ms")
+HEAD = ("messages/s", "sent/s", "delay of the last message, s", "mean, ms", "p99, ms")
 """The headings of `Held.cells`."""
 
 

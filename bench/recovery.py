@@ -18,7 +18,7 @@ from bench.broker import broker
 from bench.merging import fill_with_orders
 from bench.peers.kafka_streams import Application, Stores, compiled
 from bench.service import running, until
-from bench.table import table
+from bench.table import medians_of, table
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.kafka.admin import Cluster
@@ -138,12 +138,12 @@ class Streams:
 
 
 WHOLE, CHANGES, LOG = (
-    "local state whole: it is read and checked",
+    "local state intact: it is read and checked",
     "local state gone: the changes topic is loaded",
     "changes topic gone too: the log is applied again",
 )
 RESTORED = "{}, store gone: its changelog is restored"
-PLAIN = "plain consuming of the log, nothing kept"
+PLAIN = "consuming the log without keeping anything"
 
 
 def run(records: int, runs: int) -> str:
@@ -184,6 +184,6 @@ def _report(records: int, runs: int, seconds: dict[str, float]) -> str:
         (name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{rate / theirs:.1f}")
         for name, rate in rates.items()
     ]
-    checkpoint = ("", "records/s", "of plain consuming", "of Kafka Streams")
-    caption = f"{records:,} records with a key each in {PARTITIONS} partitions, medians of {runs}."
+    checkpoint = ("", "records/s", "relative to consuming", "relative to Kafka Streams")
+    caption = f"{records:,} records with a key each in {PARTITIONS} partitions, {medians_of(runs)}."
     return f"{caption}\n\n{table(checkpoint, rows)}"

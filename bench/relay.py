@@ -25,7 +25,7 @@ from confluent_kafka import TopicPartition
 from bench import raw_loop
 from bench.broker import broker
 from bench.merging import order_of
-from bench.table import table
+from bench.table import medians_of, table
 from bench.traffic import system
 from sowline.client.client import Client
 from sowline.config.kafka_options import kafka_config
@@ -186,6 +186,6 @@ def _report(seconds: float, runs: int, medians: dict[tuple[str, int], Lags]) -> 
     head = ("milliseconds", *(f"{figure} at {rate:,}/s" for rate in RATES for figure in Lags._fields))
     caption = (
         f"Records of {KEYS} keys in {PARTITIONS} partitions for {seconds:g} seconds at each rate, "
-        f"medians of {runs}."
+        f"{medians_of(runs)}."
     )
     return f"{caption}\n\n{table(head, [*rows, ('ratio', *(f'{ratio:.2f}' for ratio in ratios))])}"

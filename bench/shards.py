@@ -20,7 +20,7 @@ from typing import NamedTuple
 from bench.broker import broker
 from bench.prefilled import PrefilledTopic
 from bench.service import Running, running, until
-from bench.table import table
+from bench.table import medians_of, table
 
 PARTITIONS = 8
 TOPIC, EMPTY = "orders", "empty"
@@ -125,9 +125,9 @@ def run(records: int, runs: int) -> str:
         "seconds",
         "times as fast",
         "µs CPU a change",
-        "of one's",
-        "bytes from Kafka, of one's",
+        "relative to one service",
+        "bytes from Kafka, relative to one service",
         "peak RSS, MB",
     )
-    caption = f"{records:,} changes in {PARTITIONS} partitions, medians of {runs}."
+    caption = f"{records:,} changes in {PARTITIONS} partitions, {medians_of(runs)}."
     return f"{caption}\n\n{table(heads, rows)}"

@@ -20,7 +20,7 @@ import orjson
 from bench.broker import broker
 from bench.prefilled import PrefilledTopic
 from bench.service import Running, running, until
-from bench.table import table
+from bench.table import medians_of, table
 
 TOPIC = "orders"
 PARTITIONS = 8
@@ -139,9 +139,9 @@ def run(records: int, runs: int) -> str:
         )
         for name, one in medians.items()
     ]
-    heads = ("", "ready, s", "record by its key, s", "query by a filter, s", "times as fast", "peak RSS, MB")
+    heads = ("", "ready, s", "record by its key, s", "filter query, s", "times as fast", "peak RSS, MB")
     caption = (
-        f"{records:,} records in {PARTITIONS} partitions, medians of {runs}. The snapshots have"
+        f"{records:,} records in {PARTITIONS} partitions, {medians_of(runs)}. The snapshots take up"
         f" {size / 1e6:,.0f} MB."
     )
     return f"{caption}\n\n{table(heads, rows)}"

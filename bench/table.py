@@ -10,6 +10,11 @@ def table(checkpoint: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
+def medians_of(runs: int) -> str:
+    """Return what the figures of a table are, for its caption."""
+    return "one run" if runs == 1 else f"medians of {runs}"
+
+
 def write_into(pages: Sequence[Path], name: str, text: str) -> None:
     """Replace the text between the two marker lines with this name; raises if no page has them."""
     begin, end = f"<!-- bench {name} -->\n", f"<!-- end of bench {name} -->\n"

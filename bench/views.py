@@ -33,7 +33,7 @@ from bench.merging import LOOK_SECONDS, PARTITIONS, SECONDS_MAX, Figure, entered
 from bench.peers.kafka_streams import Stores
 from bench.peers.views import table_application
 from bench.service import Running, running, until
-from bench.table import table
+from bench.table import medians_of, table
 from bench.traffic import system
 from bench.usage import Usage
 from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY
@@ -394,7 +394,7 @@ def report(job: Job, runs: int, medians: Mapping[str, Figure]) -> str:
     ]
     caption = (
         f"{job.records:,} changes of {max(1, job.records // 10):,} orders in {PARTITIONS} partitions, {job.outputs:,}"
-        f" outputs for {len(job.groups):,} groups, medians of {runs}."
+        f" outputs for {len(job.groups):,} groups, {medians_of(runs)}."
     )
     head = ("", "changes of orders/s", "µs CPU a change", "with start-up", "peak RSS, MB")
     return f"{caption}\n\n{table(head, [*rows, *ratios])}"

@@ -29,7 +29,7 @@ from bench.merging import (
 )
 from bench.peers.kafka_streams import Stores, kafka_streams
 from bench.peers.quix import quix
-from bench.table import table
+from bench.table import medians_of, table
 from sowline.config.topic_definition import define_topic
 
 RAW, QUIX = "raw loop: copies, merges nothing", "Quix Streams 3.28.1"
@@ -114,5 +114,5 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
         ),
     ]
     both = ("two processes compared to one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
-    caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, medians of {runs}."
+    caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, {medians_of(runs)}."
     return f"{caption}\n\n{table(HEAD, [*rows(figures), *ratios, both])}"
