@@ -18,7 +18,7 @@ from coverage import Coverage
 from coverage.exceptions import NoDataError
 
 from tests.docs.test_map import NOT_YET, mapped
-from tests.mutants.scope import ROOT, dotted, own_test
+from tests.mutants.scope import ROOT, own_test
 
 FLOOR = 95
 """Of the lines of a module, in percent."""
@@ -39,9 +39,10 @@ def measure(module: str) -> Measured:
     """Run the test file of a module in a process of its own, with coverage of the module."""
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory, "coverage")
+        # For a dotted name, coverage would import the packages above the module, and NumPy can't be imported twice.
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov-report="]
         run = subprocess.run(
-            [*command, f"--cov={dotted(module)}", str(own_test(module))],
+            [*command, f"--cov={Path(module).parent}", str(own_test(module))],
             cwd=ROOT,
             env={**os.environ, "COVERAGE_FILE": str(data)},
             stdout=subprocess.PIPE,
