@@ -199,7 +199,7 @@ def test_the_position_of_a_batchs_end_does_not_matter() -> None:
 
 
 def test_another_key_text_under_the_same_sow_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two texts that hash alike are told apart: the second is refused, and a delete of it removes nothing."""
+    """Two texts with the same hash stay different: the second is refused, and a delete of it removes nothing."""
     monkeypatch.setattr("sowline.commands.key_rule.sow_key", lambda prefix, text: b"1")
     core = Core()
     core.write({"id": "a"})

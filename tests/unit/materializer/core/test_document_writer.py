@@ -1,71 +1,18 @@
 """Writes to documents: each is a delta, and makes a change."""
 
-from typing import Any
-
 import orjson
 import pytest
 
-from sowline.changes.change import Change
-from sowline.changes.event import read_event
-from sowline.commands.command import Headers, LogRecord
-from sowline.config.topic_definition import define_topic
-from sowline.model.position import Position
-from sowline_materializer.core.applier import Applier
-from sowline_materializer.core.checkpoint import Checkpoint
-from sowline_materializer.core.step import Step
-from sowline_materializer.store.overlay import Overlay
-from tests.memory_store import MemoryStore
-
-GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
-
-
-START = Position(0, -1)
-
-
-class Log:
-    """A partition of documents, written to record by record."""
-
-    def __init__(self, **more: Any) -> None:
-        self.definition = define_topic(**{**GIVEN, **more})
-        self.checkpoint = Checkpoint(START, START, limits=self.definition.limits)
-        self.store = MemoryStore()
-
-    def write(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Step:
-        """Apply one log record, a second after the one before, and keep what it makes."""
-        view = Overlay(self.store)
-        named: Headers = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
-        offset = self.checkpoint.next_offset
-        record = LogRecord(offset, offset * 1000, key, value, named)
-        step = Applier(self.definition, 0, self.checkpoint, view).apply([record])
-        written = view.written(self.store.checksum())
-        self.store.commit(written.entries, written.checksum, step.checkpoint.encode(), written.expiries)
-        self.checkpoint = step.checkpoint
-        return step
-
-    def change(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Change:
-        """Write, and return the one change that it makes, as readers of Kafka get it."""
-        (change,) = self.write(value, key, **headers).changes
-        assert read_event(change.sow_key, change.value, change.headers()) == change
-        return change
-
-    def delta(self, text: str, key: bytes | None = b"a", **headers: str) -> Change:
-        """Write a delta."""
-        return self.change(text.encode(), key, command="delta", **headers)
-
-    def refused(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> str:
-        """Write what is refused, and return why."""
-        step = self.write(value, key, **headers)
-        assert step.changes == []
-        return step.dead[0].reason
+from tests.unit.materializer.core.document_log import DocumentLog
 
 
 @pytest.fixture
-def log() -> Log:
+def log() -> DocumentLog:
     """An empty partition."""
-    return Log()
+    return DocumentLog()
 
 
-def test_a_delta_that_changes_nothing_is_a_change(log: Log) -> None:
+def test_a_delta_that_changes_nothing_is_a_change(log: DocumentLog) -> None:
     """With its outcome, and redundant where the tags are the same too."""
     log.delta('{"n":1}')
     same, other, tagged = log.delta(".."), log.delta("if ~ then {} end"), log.delta("..", tags="x")
@@ -79,7 +26,7 @@ def test_a_delta_that_changes_nothing_is_a_change(log: Log) -> None:
     ]
 
 
-def test_the_account_outlives_a_deletion(log: Log) -> None:
+def test_the_account_outlives_a_deletion(log: DocumentLog) -> None:
     """The change's value is empty, not null, so that compaction keeps it; a re-created document goes on from it."""
     log.delta('{"n":1}')
     gone = log.delta("~")
@@ -90,7 +37,7 @@ def test_the_account_outlives_a_deletion(log: Log) -> None:
     assert (again.previous, log.checkpoint.records) == (None, 1)
 
 
-def test_deletes_publishes_and_merges_are_writes(log: Log) -> None:
+def test_deletes_publishes_and_merges_are_writes(log: DocumentLog) -> None:
     """Whatever command makes them."""
     log.change(b'{"id":"a","n":1}')
     merged = log.change(b'{"id":"a","m":2}', command="delta_publish")
@@ -104,7 +51,7 @@ def test_deletes_publishes_and_merges_are_writes(log: Log) -> None:
 
 def test_a_delta_publish_leaves_the_template_out() -> None:
     """It is merged into what writers wrote."""
-    log = Log(template={"type": "review"})
+    log = DocumentLog(template={"type": "review"})
     log.delta('{"n":1}')
     made = log.change(b'{"id":"a","q":2}', command="delta_publish")
     assert made.writes is not None
@@ -116,7 +63,7 @@ def test_a_delta_publish_leaves_the_template_out() -> None:
 
 def test_a_document_that_expires_is_deleted() -> None:
     """By a write like any other."""
-    log = Log(expiration="enabled")
+    log = DocumentLog(expiration="enabled")
     made = log.delta('{"n":1}', expiration="1")
     log.delta("..", b"b")
     log.delta("..", b"b")

@@ -6,71 +6,24 @@ from typing import Any
 import orjson
 import pytest
 
-from sowline.changes.change import Change
-from sowline.changes.event import read_event
-from sowline.commands.command import Headers, LogRecord
-from sowline.config.topic_definition import define_topic
 from sowline.language.emodb import parse_delta
 from sowline.language.emodb.fold import NEVER_WRITTEN, DocumentDelta
 from sowline.language.emodb.writes import Writes
 from sowline.model.position import Position
-from sowline_materializer.core.applier import Applier
-from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.documents import LEVELS_MAX, Documents
 from sowline_materializer.core.record import Record, decode_record, encode_record
-from sowline_materializer.core.step import Step
-from sowline_materializer.store.overlay import Overlay
-from tests.memory_store import MemoryStore
+from tests.unit.materializer.core.document_log import DocumentLog
 
-GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
-START = Position(0, -1)
 DUMPS = orjson.dumps
 
 
-class Log:
-    """A partition of documents, written to record by record."""
-
-    def __init__(self, **more: Any) -> None:
-        self.definition = define_topic(**{**GIVEN, **more})
-        self.checkpoint = Checkpoint(START, START, limits=self.definition.limits)
-        self.store = MemoryStore()
-
-    def write(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Step:
-        """Apply one log record, a second after the one before, and keep what it makes."""
-        view = Overlay(self.store)
-        named: Headers = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
-        offset = self.checkpoint.next_offset
-        record = LogRecord(offset, offset * 1000, key, value, named)
-        step = Applier(self.definition, 0, self.checkpoint, view).apply([record])
-        written = view.written(self.store.checksum())
-        self.store.commit(written.entries, written.checksum, step.checkpoint.encode(), written.expiries)
-        self.checkpoint = step.checkpoint
-        return step
-
-    def change(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Change:
-        """Write, and return the one change that it makes, as readers of Kafka get it."""
-        (change,) = self.write(value, key, **headers).changes
-        assert read_event(change.sow_key, change.value, change.headers()) == change
-        return change
-
-    def delta(self, text: str, key: bytes | None = b"a", **headers: str) -> Change:
-        """Write a delta."""
-        return self.change(text.encode(), key, command="delta", **headers)
-
-    def refused(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> str:
-        """Write what is refused, and return why."""
-        step = self.write(value, key, **headers)
-        assert step.changes == []
-        return step.dead[0].reason
-
-
 @pytest.fixture
-def log() -> Log:
+def log() -> DocumentLog:
     """An empty partition."""
-    return Log()
+    return DocumentLog()
 
 
-def test_a_delta_is_a_change_with_its_account_and_its_text(log: Log) -> None:
+def test_a_delta_is_a_change_with_its_account_and_its_text(log: DocumentLog) -> None:
     """Version and signature come from the writes before; what was before stands beside."""
     first = log.delta('{..,"n":1}', tags="new,big")
     second = log.delta('{..,"n":2}')
@@ -85,7 +38,7 @@ def test_a_delta_is_a_change_with_its_account_and_its_text(log: Log) -> None:
     assert (second.key_text, second.outcome, second.op) == ("a", None, "delta")
 
 
-def test_every_record_that_a_delete_selects_is_written(log: Log) -> None:
+def test_every_record_that_a_delete_selects_is_written(log: DocumentLog) -> None:
     """Each has an account of its own, and the last says how many."""
     log.delta('{"n":1}')
     log.delta('{"n":1}', b"b")
@@ -96,7 +49,7 @@ def test_every_record_that_a_delete_selects_is_written(log: Log) -> None:
     ]
 
 
-def test_a_delete_selects_by_what_is_known_of_documents(log: Log) -> None:
+def test_a_delete_selects_by_what_is_known_of_documents(log: DocumentLog) -> None:
     """Their ids, signatures and tags."""
     log.delta('{"n":1}', tags="old")
     log.delta('{"n":1}', b"b")
@@ -110,7 +63,7 @@ def test_a_delete_selects_by_what_is_known_of_documents(log: Log) -> None:
 
 def test_the_fields_of_a_template_are_in_every_document() -> None:
     """Deltas and their conditions do not see them, but only what writers wrote under these names."""
-    log = Log(template={"type": "review", "rank": {"of": 1}})
+    log = DocumentLog(template={"type": "review", "rank": {"of": 1}})
     made = log.delta('{"n":1,"type":"mine"}')
     assert orjson.loads(made.body or b"") == {"n": 1, "type": "review", "rank": {"of": 1}}
     assert log.delta('if {..,"type":"review"} then {..,"n":2} end').outcome == "condition_false"
@@ -125,14 +78,14 @@ def test_the_fields_of_a_template_are_in_every_document() -> None:
 
 def test_hidden_fields_count_in_the_size() -> None:
     """The changes topic has them, too."""
-    log = Log(template={"type": "review"}, record_bytes_max=100)
+    log = DocumentLog(template={"type": "review"}, record_bytes_max=100)
     assert log.delta(f'{{"type":"{"x" * 50}"}}').body == b'{"type":"review"}'
     assert log.refused(f'{{"type":"{"x" * 90}"}}'.encode(), command="delta") == "too large"
 
 
 def test_a_state_of_an_earlier_version_is_read_without_the_template() -> None:
     """It has what documents read with, and nothing of what the template had replaced."""
-    log = Log(template={"type": "review"})
+    log = DocumentLog(template={"type": "review"})
     earlier = b'{"a":1,"type":"review"}'
     documents = Documents(log.definition)
     writes = Writes(1, NEVER_WRITTEN, 0, 0, 0)
@@ -145,7 +98,7 @@ def test_a_state_of_an_earlier_version_is_read_without_the_template() -> None:
     )
 
 
-def test_intrinsics_are_those_from_before_the_write(log: Log) -> None:
+def test_intrinsics_are_those_from_before_the_write(log: DocumentLog) -> None:
     """So a writer that has read the signature learns whether somebody else was faster."""
     first = log.delta('{"n":1}')
     assert first.writes is not None
@@ -154,9 +107,9 @@ def test_intrinsics_are_those_from_before_the_write(log: Log) -> None:
     assert log.delta('if intrinsic("~id":"a") then {..,"n":3} end').outcome is None
 
 
-def test_the_writer_names_its_change(log: Log) -> None:
+def test_the_writer_names_its_change(log: DocumentLog) -> None:
     """Then the signature comes from that, wherever the write stands on the log."""
-    one, other = Log(), Log()
+    one, other = DocumentLog(), DocumentLog()
     other.write(b'{"id":"b"}', b"b")
     id = "2d3f5a60-0000-11ee-8000-000000000000"
     accounts = [each.delta('{"n":1}', change_id=id).writes for each in (one, other)]
@@ -187,7 +140,7 @@ def test_what_is_refused(
     value: bytes | None, key: bytes | None, headers: dict[str, str], reason: str
 ) -> None:
     """The document stays as it was, and so does its account."""
-    log = Log(record_bytes_max=500_000)
+    log = DocumentLog(record_bytes_max=500_000)
     log.delta('{"n":1}')
     assert log.refused(value, key, **headers) == reason
     after = log.delta("..").writes
@@ -221,7 +174,7 @@ def test_the_largest_depth_is_not_that_of_a_library(
     monkeypatch: pytest.MonkeyPatch, dumps: Any, template: dict[str, Any]
 ) -> None:
     """A replay with another version of orjson refuses the same writes."""
-    log = Log(template=template)
+    log = DocumentLog(template=template)
     fits, more = (
         b'{"id":"a","a":%s1%s}' % (b"[" * levels, b"]" * levels) for levels in (LEVELS_MAX - 1, LEVELS_MAX)
     )
@@ -235,16 +188,16 @@ def test_the_largest_depth_is_not_that_of_a_library(
 
 def test_a_delta_needs_documents() -> None:
     """The language is theirs."""
-    assert Log(documents=False).refused(b"{}", command="delta") == "no documents"
+    assert DocumentLog(documents=False).refused(b"{}", command="delta") == "no documents"
 
 
-def test_a_repeat_writes_nothing(log: Log) -> None:
+def test_a_repeat_writes_nothing(log: DocumentLog) -> None:
     """Nor does it count."""
     log.delta('{"n":1}', publisher="P", sequence="1")
     assert log.write(b"~", command="delta", publisher="P", sequence="1").outcomes == {"1": "repeat"}
 
 
-def test_a_record_keeps_its_account(log: Log) -> None:
+def test_a_record_keeps_its_account(log: DocumentLog) -> None:
     """In the store."""
     writes = log.delta('{"n":1}', tags="x").writes
     record = Record(None, "a", Position(0, 1), 5, None, None, None, writes)
