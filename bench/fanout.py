@@ -7,7 +7,7 @@ bare `websockets` server that sends the same connections ready-made frames.
 import statistics
 
 from bench.subscribers import Case, Figure, measure
-from bench.table import table
+from bench.table import medians_of, table
 
 SUBSCRIBERS = 1000
 RECORDS = 1000
@@ -38,7 +38,9 @@ def run(records: int, runs: int) -> str:
         "µs CPU a change",
         "compared to the first",
     )
-    return f"Medians of {runs}.\n\n{table(checkpoint, [_row(figure, one) for figure in figures])}"
+    return (
+        f"{medians_of(runs).capitalize()}.\n\n{table(checkpoint, [_row(figure, one) for figure in figures])}"
+    )
 
 
 def _row(figure: Figure, one: float) -> tuple[str, ...]:

@@ -7,15 +7,14 @@ of Kafka is in it.
 import asyncio
 import gc
 import random
-import resource
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import orjson
 
 from bench.orders import CONDITION, bodies_of
+from bench.usage import resident_bytes
 from sowline.changes.change import Change
 from sowline.config.topics import parse_topics
 from sowline.language.expressions.order import parse_order
@@ -49,10 +48,10 @@ def run(records: int, runs: int) -> None:
     state = _filled(bodies_of(records), HISTORY)
     gc.freeze()
     topic = state.topics["orders"]
-    before = _rss()
+    before = resident_bytes()
     size = _change_all(topic, records)
     (history,) = topic.histories
-    taken = (_rss() - before) / history.states
+    taken = (resident_bytes() - before) / history.states
     print(f"{records:,} records, {records:,} changes of them over an hour: {history.states:,} former states")
     print(f"  a former state takes {taken - size:.0f} bytes beside its body of {size:.0f}", flush=True)
     _noting(bodies_of(min(records, CHANGES)), runs)
@@ -162,7 +161,3 @@ async def _seconds(topic: TopicState, selection: Selection, at: int | None) -> t
     async for _ in query.records():
         pass
     return instant, time.perf_counter() - began
-
-
-def _rss() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()

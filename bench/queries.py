@@ -5,14 +5,12 @@ The records are those of `bench.orders`, held as a query service holds them. Not
 
 import asyncio
 import gc
-import resource
 import statistics
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ import uvicorn
 
 from bench.orders import CONDITION, bodies_of
 from bench.servers import Ready
+from bench.usage import resident_bytes
 from sowline.changes.change import Change
 from sowline.client.async_client import AsyncClient
 from sowline.config.settings import Settings
@@ -62,11 +61,11 @@ def run(records: int, runs: int) -> None:
     bodies = bodies_of(records)
     _over_loopback(bodies[: 2 * RETURNED], runs)
     size = sum(map(len, bodies)) / len(bodies)
-    before = _rss()
+    before = resident_bytes()
     state = filled(bodies)
     gc.freeze()
     print(f"{records:,} records of {size:.0f} bytes; {CONDITION}")
-    print(f"  beside its bytes, a record takes {(_rss() - before) / records:.0f} bytes", flush=True)
+    print(f"  beside its bytes, a record takes {(resident_bytes() - before) / records:.0f} bytes", flush=True)
     asyncio.run(_in_process(state, bodies, runs))
     asyncio.run(_look_ups(bodies))
     asyncio.run(_pages(bodies))
@@ -83,10 +82,6 @@ def filled(bodies: list[bytes]) -> ServedTopics:
     for partition in topic.partitions.values():
         partition.loaded()
     return state
-
-
-def _rss() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
 
 async def asked(state: ServedTopics, filter: str, order: str = "", top_n: int | None = 0) -> Query:

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from bench.broker import broker
 from bench.frames import HANDSHAKE, frame_of_client, request
 from bench.listeners import Listeners
-from bench.table import table
+from bench.table import medians_of, table
 from bench.traffic import at_rate, system
 
 RATE = 2_000
@@ -88,7 +88,7 @@ def run(records: int, runs: int) -> str:
         for fourth, one in middle.items()
     ]
     head = ("", "messages/s to the others", "of the first row", "p50, ms", "p99, ms", "of the first row")
-    return f"Medians of {runs}, by their p99.\n\n{table(head, rows)}"
+    return f"{medians_of(runs).capitalize()}, by their p99.\n\n{table(head, rows)}"
 
 
 def _measure(kafka: str, port: int, fourth: Fourth) -> Others:

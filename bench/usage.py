@@ -1,6 +1,7 @@
 """The usage of processes and all their children so far, from /proc: CPU seconds and peak memory."""
 
 import os
+import resource
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,11 @@ class Usage(NamedTuple):
 
     cpu_seconds: float
     rss_bytes_max: int
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process now."""
+    return int(_text(Path("/proc/self/statm")).split()[1]) * resource.getpagesize()
 
 
 def usage(pids: Iterable[int]) -> Usage:

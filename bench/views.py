@@ -417,4 +417,4 @@ def report_latencies(runs: int, lags: Mapping[str, relay.Lags]) -> str:
     p50, p99 = (ours / theirs for ours, theirs in zip(lags[THROUGH], lags[DIRECT], strict=True))
     compared = ("ratio", f"{p50:.2f} (goal {LATENCY_GOAL})", f"{p99:.2f}")
     head = (f"milliseconds from a publish to its receipt, at {RATE:,}/s", *relay.Lags._fields)
-    return f"{table(head, [*rows, compared])}\n\nMedians of {runs}."
+    return f"{table(head, [*rows, compared])}\n\n{medians_of(runs).capitalize()}."
