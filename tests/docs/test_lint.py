@@ -40,7 +40,7 @@ class Off(NamedTuple):
 
 
 def config() -> dict[str, Any]:
-    """Return what ruff is told about rules."""
+    """Return the settings for ruff's rules."""
     found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
     return found
 

@@ -88,6 +88,7 @@ def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadR
     topics = topics_of(state, request.topic, rights.read)
     selection = selection_of(request)
     if selection.options.projection:
+        # Raises what parsing the options has found, before the errors of rights and bookmarks.
         parse_projection(selection.options.projection)
     if selection.options.is_typed:
         check_typed_read(request, (topic.definition for topic in topics), rights.read)

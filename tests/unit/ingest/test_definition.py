@@ -361,7 +361,7 @@ def test_a_value_that_is_used_again_is_replaced_once(tmp_path: Path) -> None:
 
 
 def test_what_the_environment_says_is_checked_like_the_rest(tmp_path: Path) -> None:
-    """A number may come from there, and a wrong one is told with its line."""
+    """A number may come from there, and the error for a wrong one names its line."""
     text = f"{LEAST}rows_per_second: ${{RATE}}\n"
     assert read(text, tmp_path, RATE="10").rows_per_second == 10
     assert wrong(text, tmp_path, RATE="ten")[0].startswith("line 7: rows_per_second: ")

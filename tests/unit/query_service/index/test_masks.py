@@ -65,7 +65,7 @@ def node_of(text: str) -> Node:
 )
 @pytest.mark.parametrize("text", PREDICATES)
 def test_rows_are_those_for_which_the_filter_is_true(text: str, values: list[Any]) -> None:
-    """Or false, if those are wanted; rows that the column can't decide are told apart."""
+    """Or false, if those are wanted; rows that the column can't decide are marked."""
     column, node = column_of(values), node_of(text)
     every = slice(0, len(values))
     undecided = undecided_test(node, column)

@@ -1,4 +1,4 @@
-"""Verdicts: what a predicate says of each distinct string."""
+"""Verdicts: the result of a predicate for each distinct string."""
 
 from typing import Any
 

@@ -48,7 +48,7 @@ def test_a_fanout_tells_of_documents_where_there_are_some(option: str) -> None:
 
 
 def test_a_fanout_s_filter_is_looked_at() -> None:
-    """What is wrong with it is told with its line, before a service starts."""
+    """An error names its line, before a service starts."""
     text = "topics: [{name: a, key: /id}]\nfanouts:\n  - {name: late, topic: a, filter: '/a ='}\n"
     with pytest.raises(
         SowlineError, match=r"line 3: fanouts.0.filter \(late\): expected an operand after = at column 5"
@@ -65,7 +65,7 @@ def test_a_fanout_reads_its_options_once() -> None:
 
 
 def test_the_digest_of_a_fanout_says_what_its_readers_hold() -> None:
-    """Which records, and which of their fields; not how or when they are told of them."""
+    """It covers which records and fields readers hold, not how or when they receive them."""
 
     def digest(**given: Any) -> str:
         return FanoutDefinition.model_validate(

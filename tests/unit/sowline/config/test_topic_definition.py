@@ -165,7 +165,7 @@ def test_records_of_a_source_keep_its_keys(view: TopicDefinition) -> None:
 
 
 def test_a_view_of_groups_has_keys_of_its_own() -> None:
-    """Its groups are told from each other by the fields of the grouping."""
+    """The fields of the grouping identify a group."""
     totals = {"name": "totals", "from": "orders", "grouping": ["/at/desk"], "projection": ["COUNT(1) AS /n"]}
     topic = Topics.model_validate({"topics": [{"name": "orders", "key": "/id"}], "views": [totals]}).named(
         "totals"

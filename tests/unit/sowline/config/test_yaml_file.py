@@ -28,7 +28,7 @@ def define(**given: Any) -> TopicDefinition:
     ],
 )
 def test_what_is_no_yaml_is_reported_as_none(text: str, line: int, message: str) -> None:
-    """A slip in the YAML is told with its line, too."""
+    """An error in the YAML names its line, too."""
     with pytest.raises(SowlineError) as error:
         parse_topics(text)
     assert error.value.reason == "bad configuration"

@@ -87,7 +87,7 @@ def test_another_text_of_the_same_record_is_no_change(previous: str, body: str) 
     ],
 )
 def test_a_changed_value_is_sent_whole_with_its_exact_text(before: str, now: str) -> None:
-    """Kinds are told apart, numbers exact, and arrays one value."""
+    """Kinds differ, numbers are exact, and an array is one value."""
     for old, new in ((before, now), (now, before)):
         body = f'{{"id":1,"a":{new}}}'
         assert of(f'{{"id":1,"a":{old}}}', body) == ChangeDelta(body.encode(), True)

@@ -1,4 +1,4 @@
-"""Filters whose answer isn't the record's alone are told apart, and never worked out beforehand."""
+"""Filters whose result depends on more than the record are recognized, and never computed in advance."""
 
 import pytest
 
