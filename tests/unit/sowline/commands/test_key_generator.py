@@ -64,11 +64,13 @@ def test_a_version_is_a_text(tmp_path: Path) -> None:
 
 def test_two_packages_with_one_name_are_refused(tmp_path: Path) -> None:
     """Which one makes the keys must not depend on the order of the path."""
-    (tmp_path / "other-1.dist-info").mkdir()
-    (tmp_path / "other-1.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: other\nVersion: 1\n"
-    )
-    (tmp_path / "other-1.dist-info" / "entry_points.txt").write_text(
-        "[sowline.key_generators]\nplaced = other:Placed\n"
-    )
-    assert "got desk_keys:Placed and other:Placed: uninstall one" in refusal("placed")
+    for package in ("one", "other"):
+        (tmp_path / f"{package}-1.dist-info").mkdir()
+        (tmp_path / f"{package}-1.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n"
+        )
+        # A name of its own: what was loaded once in this process is not looked for again.
+        (tmp_path / f"{package}-1.dist-info" / "entry_points.txt").write_text(
+            f"[sowline.key_generators]\ntwice = {package}:Twice\n"
+        )
+    assert "got one:Twice and other:Twice: uninstall one" in refusal("twice")
