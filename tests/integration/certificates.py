@@ -21,7 +21,24 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("authority")
         own = _builder(self._name, self._name, self._key)
-        made = own.add_extension(x509.BasicConstraints(True, None), True).sign(self._key, hashes.SHA256())
+        identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        usage = x509.KeyUsage(
+            digital_signature=False,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=True,
+            crl_sign=True,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        made = (
+            own.add_extension(x509.BasicConstraints(True, None), True)
+            .add_extension(identifier, False)
+            .add_extension(usage, True)
+            .sign(self._key, hashes.SHA256())
+        )
         self.file = directory / "ca.pem"
         self.file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
@@ -29,8 +46,10 @@ class Authority:
         """Write the certificate of somebody, with the key, into one file; returns that."""
         key = ec.generate_private_key(ec.SECP256R1())
         here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        # Python 3.13 and newer accept no certificate without it (RFC 5280).
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = _builder(_name(name), self._name, key).add_extension(here, False)
-        certificate = made.sign(self._key, hashes.SHA256())
+        certificate = made.add_extension(issuer, False).sign(self._key, hashes.SHA256())
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

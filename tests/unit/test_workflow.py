@@ -1,6 +1,7 @@
 """The workflow of the public forge runs what any CI runs, and only code that can't change behind our backs."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ PUBLISHING = {
     "publish": {"contents": "write", "packages": "write", "id-token": "write"},
 }
 """What the jobs may that publish a release."""
+AGGREGATE = "passed"
+"""The job that a branch requires; it has no clone."""
 
 
 @pytest.fixture(params=WORKFLOWS, ids=lambda path: path.name)
@@ -49,8 +52,8 @@ def test_permissions_are_the_least(workflow: Any) -> None:
         assert job.get("permissions", {}) == (
             PUBLISHING.get(name, {}) if workflow["name"] == "release" else {}
         )
-        (checkout,) = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
-        assert checkout["with"] == {"persist-credentials": False}
+        checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+        assert [step["with"] for step in checkouts] == [{"persist-credentials": False}] * (name != AGGREGATE)
 
 
 def test_only_a_tag_publishes() -> None:
@@ -80,7 +83,19 @@ def test_a_release_installs_what_it_publishes() -> None:
 
 
 def test_it_runs_what_any_ci_runs() -> None:
-    """One command, and no step of its own."""
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())
-    commands = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    assert commands == [".ci/run"]
+    """One command, and no step of its own, with each version of Python that the distribution declares."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())["jobs"]
+    assert [step["run"] for step in jobs["run"]["steps"] if "run" in step] == [".ci/run"]
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    declared = [name.rpartition(" :: ")[2] for name in classifiers if re.search(r":: 3\.\d+$", name)]
+    assert jobs["run"]["strategy"]["matrix"]["python"] == declared
+
+
+def test_one_job_stands_for_all() -> None:
+    """It also fails where a job was cancelled or left out: only success is success."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())["jobs"]
+    aggregate = jobs[AGGREGATE]
+    assert {*aggregate["needs"]} == jobs.keys() - {AGGREGATE}
+    assert aggregate["if"] == "always()"
+    (step,) = aggregate["steps"]
+    assert step == {"run": 'test "$RESULT" = success', "env": {"RESULT": "${{ needs.run.result }}"}}

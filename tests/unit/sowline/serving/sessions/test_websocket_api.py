@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import socket
+import sys
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +35,7 @@ HANDSHAKE = (
     b"GET /v1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
-IDLE_BYTES_MAX = 8 * 1024
+IDLE_BYTES_MAX = 8 * 1024 if sys.version_info < (3, 13) else 9 * 1024
 """Of a connection without a subscription: what the interpreter allocates, without the socket in the kernel."""
 
 
