@@ -24,7 +24,8 @@ LOOKS = """async ([looks, marks]) => {
     found.looks += 1;
     const rows = [...table.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")]);
     const texts = rows.map((cells) => cells.map((cell) => cell.textContent));
-    const times = texts.map(([, , updated]) => updated);
+    // As numbers: a whole second is written without its zeros, and "42Z" is above "42.045Z" as a text.
+    const times = texts.map(([, , updated]) => Date.parse(updated.replace(" ", "T")));
     if (times.some((time, at) => time > times[at - 1])) found.unsorted.push(times);
     for (const [at, cells] of rows.entries()) {
       if (!cells.some((cell) => cell.hasAttribute("data-open"))) continue;
