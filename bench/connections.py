@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -26,7 +25,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from bench.frames import Ask, Reader
 from bench.servers import PARTITION, TOPICS, BenchQueryService, BenchService, Push, opened
 from bench.table import table
-from bench.usage import usage
+from bench.usage import resident_bytes, usage
 from sowline.changes.change import Change
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
@@ -328,12 +327,12 @@ class Measured:
             self._sent(Traffic(EARLY, int(EARLY_RATE * STORM_SECONDS), EARLY_RATE, self._changes))
         )
         await asyncio.sleep(SETTLED_SECONDS)
-        before, began = _rss(self._pid), time.monotonic()
+        before, began = resident_bytes(self._pid), time.monotonic()
         self._clients += await connected(self._port, range(EARLY, EARLY + CLIENTS), self._arrivals)
         connects = CLIENTS / (time.monotonic() - began)
         await sending
         times = sorted(self._arrivals.seconds)
-        return connects, (_rss(self._pid) - before) / CLIENTS / 1000, times[int(len(times) * 0.99)]
+        return connects, (resident_bytes(self._pid) - before) / CLIENTS / 1000, times[int(len(times) * 0.99)]
 
     async def _sent(self, traffic: Traffic) -> tuple[float, float]:
         """Let changes be sent, and wait for all; return the CPU seconds of each, and the seconds of all."""
@@ -370,8 +369,3 @@ def run(records: int, runs: int) -> str:
         ("", "gateway", "bare server", "ratio"),
         [(name, f"{one:,.1f}", f"{bare:,.1f}", f"{one / bare:.2f}") for name, one, bare in rows],
     )
-
-
-def _rss(pid: int) -> int:
-    """Return the resident memory of a process, in bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096

@@ -6,6 +6,7 @@ of Kafka is in it.
 
 import asyncio
 import gc
+import os
 import random
 import statistics
 import time
@@ -48,10 +49,10 @@ def run(records: int, runs: int) -> None:
     state = _filled(bodies_of(records), HISTORY)
     gc.freeze()
     topic = state.topics["orders"]
-    before = resident_bytes()
+    before = resident_bytes(os.getpid())
     size = _change_all(topic, records)
     (history,) = topic.histories
-    taken = (resident_bytes() - before) / history.states
+    taken = (resident_bytes(os.getpid()) - before) / history.states
     print(f"{records:,} records, {records:,} changes of them over an hour: {history.states:,} former states")
     print(f"  a former state takes {taken - size:.0f} bytes beside its body of {size:.0f}", flush=True)
     _noting(bodies_of(min(records, CHANGES)), runs)

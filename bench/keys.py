@@ -7,15 +7,15 @@ is what is resident.
 import multiprocessing
 import random
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
 from bench.broker import broker
 from bench.materialize import materializer
-from bench.merging import Processes, entered, new_load, order_of
+from bench.merging import entered, new_load, order_of
 from bench.table import table
+from bench.usage import resident_bytes
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import exact_producer
 
@@ -72,12 +72,12 @@ def _curve(kafka: str, records: int, partitions: int) -> list[Seen]:
     with materializer(load) as entrant, entered(entrant) as processes:
         writer.start()
         began, deadline = time.monotonic(), time.monotonic() + SECONDS_MAX
-        curve = [Seen(0, 0.0, _rss_bytes(processes))]
+        curve = [Seen(0, 0.0, resident_bytes(*processes.pids))]
         while curve[-1].changes < records:
             time.sleep(LOOK_SECONDS)
             processes.look(deadline)
             changes = sum(load.cluster.ends(entrant.output, range(partitions)).values()) - partitions
-            curve.append(Seen(changes, time.monotonic() - began, _rss_bytes(processes)))
+            curve.append(Seen(changes, time.monotonic() - began, resident_bytes(*processes.pids)))
             if len(curve) % 60 == 0:
                 print(f"{partitions} partitions: {curve[-1]}", flush=True)
         writer.join()
@@ -99,11 +99,3 @@ def _write(kafka: str, log: str, records: int) -> None:
         if number % 10_000 == 0:
             producer.poll(0)
     producer.flush()
-
-
-def _rss_bytes(processes: Processes) -> int:
-    """Return the resident memory of all processes."""
-    pages = 0
-    for pid in processes.pids:
-        pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * 4096

@@ -5,6 +5,7 @@ The records are those of `bench.orders`, held as a query service holds them. Not
 
 import asyncio
 import gc
+import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -61,11 +62,14 @@ def run(records: int, runs: int) -> None:
     bodies = bodies_of(records)
     _over_loopback(bodies[: 2 * RETURNED], runs)
     size = sum(map(len, bodies)) / len(bodies)
-    before = resident_bytes()
+    before = resident_bytes(os.getpid())
     state = filled(bodies)
     gc.freeze()
     print(f"{records:,} records of {size:.0f} bytes; {CONDITION}")
-    print(f"  beside its bytes, a record takes {(resident_bytes() - before) / records:.0f} bytes", flush=True)
+    print(
+        f"  beside its bytes, a record takes {(resident_bytes(os.getpid()) - before) / records:.0f} bytes",
+        flush=True,
+    )
     asyncio.run(_in_process(state, bodies, runs))
     asyncio.run(_look_ups(bodies))
     asyncio.run(_pages(bodies))

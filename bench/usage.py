@@ -18,9 +18,9 @@ class Usage(NamedTuple):
     rss_bytes_max: int
 
 
-def resident_bytes() -> int:
-    """Return the resident memory of this process now."""
-    return int(_text(Path("/proc/self/statm")).split()[1]) * resource.getpagesize()
+def resident_bytes(*pids: int) -> int:
+    """Return the resident memory of these processes now."""
+    return sum(int(_text(Path(f"/proc/{pid}/statm")).split()[1]) for pid in pids) * resource.getpagesize()
 
 
 def usage(pids: Iterable[int]) -> Usage:

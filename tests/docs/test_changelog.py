@@ -2,9 +2,9 @@
 
 import re
 
-from tests.docs.test_comments import ROOT
+from tests.docs.pages import text_of
 
-CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
+CHANGELOG = text_of("CHANGELOG.md")
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 """In the order of https://keepachangelog.com."""
 

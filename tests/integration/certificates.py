@@ -13,7 +13,10 @@ DAY = timedelta(days=1)
 
 
 class Authority:
-    """An authority with a certificate of its own, in `ca.pem` of its directory."""
+    """An authority with a certificate of its own, in `ca.pem` of its directory.
+
+    Python 3.13 and newer accept no certificate without the extensions that RFC 5280 requires.
+    """
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
@@ -46,7 +49,6 @@ class Authority:
         """Write the certificate of somebody, with the key, into one file; returns that."""
         key = ec.generate_private_key(ec.SECP256R1())
         here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-        # Python 3.13 and newer accept no certificate without it (RFC 5280).
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = _builder(_name(name), self._name, key).add_extension(here, False)
         certificate = made.add_extension(issuer, False).sign(self._key, hashes.SHA256())

@@ -47,7 +47,12 @@ unversioned = desk_keys:unversioned
 def install(directory: Path) -> None:
     """Install the generators in a directory, which is to be on the path of Python."""
     (directory / "desk_keys.py").write_text(MODULE)
-    info = directory / "desk_keys-3.1.dist-info"
+    install_package(directory, "desk-keys", "3.1", ENTRY_POINTS)
+
+
+def install_package(directory: Path, name: str, version: str, entry_points: str) -> None:
+    """Install what a package says of itself, without its modules."""
+    info = directory / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: desk-keys\nVersion: 3.1\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(entry_points)

@@ -6,7 +6,7 @@ import pytest
 
 from sowline.commands.key_generator import load_generator
 from sowline.errors import SowlineError
-from tests.unit.generators import install
+from tests.unit.generators import install, install_package
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,8 @@ def test_a_version_is_a_text(tmp_path: Path) -> None:
     (tmp_path / "numbered_keys.py").write_text(
         "class Numbered:\n    version = 2\n    __init__ = lambda *_: None\n"
     )
-    (tmp_path / "numbered-1.dist-info").mkdir()
-    (tmp_path / "numbered-1.dist-info" / "entry_points.txt").write_text(
-        "[sowline.key_generators]\nnumbered = numbered_keys:Numbered\n"
+    install_package(
+        tmp_path, "numbered", "1", "[sowline.key_generators]\nnumbered = numbered_keys:Numbered\n"
     )
     assert refusal("numbered").startswith(
         "expected a version, a non-empty text, of the key generator numbered"
@@ -65,12 +64,6 @@ def test_a_version_is_a_text(tmp_path: Path) -> None:
 def test_two_packages_with_one_name_are_refused(tmp_path: Path) -> None:
     """Which one makes the keys must not depend on the order of the path."""
     for package in ("one", "other"):
-        (tmp_path / f"{package}-1.dist-info").mkdir()
-        (tmp_path / f"{package}-1.dist-info" / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n"
-        )
         # A name of its own: what was loaded once in this process is not looked for again.
-        (tmp_path / f"{package}-1.dist-info" / "entry_points.txt").write_text(
-            f"[sowline.key_generators]\ntwice = {package}:Twice\n"
-        )
+        install_package(tmp_path, package, "1", f"[sowline.key_generators]\ntwice = {package}:Twice\n")
     assert "got one:Twice and other:Twice: uninstall one" in refusal("twice")

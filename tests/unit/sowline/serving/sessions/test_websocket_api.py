@@ -36,7 +36,10 @@ HANDSHAKE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 IDLE_BYTES_MAX = 8 * 1024 if sys.version_info < (3, 13) else 9 * 1024
-"""Of a connection without a subscription: what the interpreter allocates, without the socket in the kernel."""
+"""Of a connection without a subscription: what the interpreter allocates, without the socket in the kernel.
+
+Python 3.13 was seen to take 8.5 KB.
+"""
 
 
 class Well(ServiceHealth):
@@ -256,8 +259,9 @@ async def test_an_idle_connection_takes_little() -> None:
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert (held - before) / 100 < IDLE_BYTES_MAX
+        # Before it is judged: sockets that a failure leaves behind fail a later test of the process.
         for one in (*warm, *opened):
             one.close()
+        assert (held - before) / 100 < IDLE_BYTES_MAX
         await served.all_gone()
         assert len(served.web.sessions) == 0
