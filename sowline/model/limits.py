@@ -1,7 +1,7 @@
 """A topic's expiration, limits and reader schema: the parts of its definition that may change while it has state."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
 import orjson
@@ -62,7 +62,10 @@ class Limits:
     def fields(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         # Versions that know no schemas must still read the limits of topics without one.
-        return {name: value for name, value in asdict(self).items() if name != "schema" or value is not None}
+        named = {name: getattr(self, name) for name in self.__slots__}
+        if self.schema is None:
+            del named["schema"]
+        return named
 
     @classmethod
     def read(cls, given: Any) -> Self:

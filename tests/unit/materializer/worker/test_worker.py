@@ -13,7 +13,9 @@ def test_an_idle_worker_looks_less_often_at_many_partitions(partitions: int, sec
     assert seconds_to_wait(partitions) == seconds
 
 
-@pytest.mark.parametrize(("partitions", "seconds"), [(0, 0.0), (200, 0.0), (201, 0.201), (1600, 1.6)])
-def test_few_partitions_are_checked_after_each_batch(partitions: int, seconds: float) -> None:
-    """Of many, each is checked once in the time that 1,000 a second take."""
+@pytest.mark.parametrize(("partitions", "seconds"), [(0, 0.0), (2, 0.002), (64, 0.064), (1600, 1.6)])
+def test_each_partition_is_checked_once_in_the_time_that_a_thousand_a_second_take(
+    partitions: int, seconds: float
+) -> None:
+    """Small batches come by the hundred a second, and a check after each one would look at all partitions."""
     assert seconds_to_pause(partitions) == seconds
