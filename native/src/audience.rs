@@ -37,7 +37,7 @@ pub struct Form {
 }
 
 pub struct Subscriber {
-    /// Its place in the order of adding.
+    /// Its number in the order of adding.
     pub number: u64,
     filter: usize,
     pub item: Py<PyAny>,

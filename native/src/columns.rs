@@ -272,18 +272,18 @@ impl<'py> Cells<'py> {
         let py = self.texts[0].py();
         let numbers = self.numbers.map(|numbers| {
             PyBytes::new_with(py, numbers.len() * 8, |bytes| {
-                let (places, _) = bytes.as_chunks_mut::<8>();
-                for (place, number) in places.iter_mut().zip(numbers) {
-                    *place = number.to_ne_bytes();
+                let (chunks, _) = bytes.as_chunks_mut::<8>();
+                for (chunk, number) in chunks.iter_mut().zip(numbers) {
+                    *chunk = number.to_ne_bytes();
                 }
                 Ok(())
             })
         });
         let codes = self.codes.map(|codes| {
             PyBytes::new_with(py, codes.len() * 4, |bytes| {
-                let (places, _) = bytes.as_chunks_mut::<4>();
-                for (place, code) in places.iter_mut().zip(codes) {
-                    *place = code.to_ne_bytes();
+                let (chunks, _) = bytes.as_chunks_mut::<4>();
+                for (chunk, code) in chunks.iter_mut().zip(codes) {
+                    *chunk = code.to_ne_bytes();
                 }
                 Ok(())
             })

@@ -90,7 +90,7 @@ impl Command<'_> {
     }
 }
 
-/// The log and the place in it of the record that a forwarded one is a copy of.
+/// The log and the position in it of the record that a forwarded one is a copy of.
 #[derive(Clone, Copy)]
 pub struct CopyOf<'a> {
     pub log_id: &'a [u8],
@@ -165,12 +165,12 @@ fn copy_of(text: &[u8]) -> Option<CopyOf<'_>> {
         .iter()
         .rposition(|byte| *byte == b':')
         .filter(|at| *at > 0)?;
-    let place = &text[colon + 1..];
-    let at = place.iter().position(|byte| *byte == b'@')?;
+    let position = &text[colon + 1..];
+    let at = position.iter().position(|byte| *byte == b'@')?;
     Some(CopyOf {
         log_id: &text[..colon],
-        partition: whole(&place[..at]).filter(|number| *number <= PARTITION_MAX)?,
-        offset: whole(&place[at + 1..])?,
+        partition: whole(&position[..at]).filter(|number| *number <= PARTITION_MAX)?,
+        offset: whole(&position[at + 1..])?,
     })
 }
 

@@ -385,14 +385,14 @@ impl Batch<'_> {
         let (audience, marks) = (self.plan.audience, &mut *self.marks);
         for (one, message) in self.found.outgoing.iter().zip(messages) {
             let first = audience.subscriber(one.first);
-            let (batch, place) = &mut marks.parts[first.connection];
+            let (batch, part) = &mut marks.parts[first.connection];
             if *batch != marks.batch {
-                (*batch, *place) = (marks.batch, self.parts.len());
+                (*batch, *part) = (marks.batch, self.parts.len());
                 let to = audience.connection(first.connection).to.clone_ref(py);
                 let (messages, sids) = (PyList::empty(py), PyList::empty(py));
                 self.parts.push((to, messages.unbind(), sids.unbind()));
             }
-            let (_, messages, sids) = &self.parts[*place];
+            let (_, messages, sids) = &self.parts[*part];
             messages.bind(py).append(message)?;
             if one.others.is_empty() {
                 sids.bind(py).append(&first.sids)?;

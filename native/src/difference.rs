@@ -57,9 +57,9 @@ impl Difference {
         self.body.push(b'{');
         let mut is_first = true;
         for (at, field) in given.iter().enumerate() {
-            // Fields of successive bodies are mostly in the same places.
-            let same_place = held.get(at).filter(|one| one.name == field.name);
-            let old = same_place.or_else(|| held.iter().find(|one| one.name == field.name));
+            // Fields of successive bodies are mostly in the same order.
+            let same_index = held.get(at).filter(|one| one.name == field.name);
+            let old = same_index.or_else(|| held.iter().find(|one| one.name == field.name));
             let below = below(keys, field.name);
             if below.is_empty() && old.is_some_and(|old| old.value == field.value) {
                 continue;

@@ -8,7 +8,7 @@ const HEADER_BYTES: usize = 39;
 const LIVE: u8 = 1;
 pub const NEVER: i64 = -1;
 
-/// What a schema id follows: the place of a document's writes.
+/// What a schema id follows: the position of a document's writes.
 const NO_WRITES: &[u8] = b",null,";
 
 /// A stored record, in parts.

@@ -27,7 +27,7 @@ impl KeyFilter {
 
     /// Add a key.
     pub fn add(&mut self, key: &[u8]) {
-        let (part, bits) = place(key);
+        let (part, bits) = bits_of(key);
         for (word, bit) in bits {
             self.parts[part][word] |= 1 << bit;
         }
@@ -35,13 +35,13 @@ impl KeyFilter {
 
     /// Whether a key may have been added; false only if it was not.
     pub fn may_hold(&self, key: &[u8]) -> bool {
-        let (part, mut bits) = place(key);
+        let (part, mut bits) = bits_of(key);
         bits.all(|(word, bit)| self.parts[part][word] & (1 << bit) != 0)
     }
 }
 
 /// Return the part of a key, and the words and bits in it.
-fn place(key: &[u8]) -> (usize, impl Iterator<Item = (usize, u32)>) {
+fn bits_of(key: &[u8]) -> (usize, impl Iterator<Item = (usize, u32)>) {
     let mut hasher = FxHasher::default();
     hasher.write(key);
     let hash = hasher.finish();

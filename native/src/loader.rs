@@ -148,9 +148,9 @@ impl Loader {
     /// Change an entry that was read before; None removes it.
     fn put(&mut self, key: &[u8], data: Option<&[u8]>) {
         let write = |out: &mut Vec<u8>| out.extend_from_slice(data.unwrap_or_default());
-        let place = self.pending.place(key);
+        let lookup = self.pending.look_up(key);
         self.pending.write(
-            place,
+            lookup,
             key,
             data.is_some(),
             data.map_or(0, <[u8]>::len),
@@ -284,8 +284,8 @@ impl Loader {
     fn apply(&mut self, change: &Plain<'_>, state: &mut State) -> Option<()> {
         let (about, message) = (&change.about, &change.message);
         let position = about.position;
-        let place = self.pending.place(message.key);
-        let held = self.pending.there(&place).and_then(|entry| entry.data);
+        let lookup = self.pending.look_up(message.key);
+        let held = self.pending.found(&lookup).and_then(|entry| entry.data);
         let (is_newer, was_live) = match held {
             None => (true, false),
             Some(data) => {
@@ -312,7 +312,7 @@ impl Loader {
             body: Some(message.value),
         };
         self.pending
-            .write(place, message.key, true, entry::bytes_of(&record), |out| {
+            .write(lookup, message.key, true, entry::bytes_of(&record), |out| {
                 entry::write(&record, out);
             });
         state.live += i64::from(!was_live);

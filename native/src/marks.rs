@@ -9,7 +9,7 @@ pub struct Marks {
     pub batch: u64,
     pub reached: Vec<u64>,
     pub parts: Vec<(u64, usize)>,
-    /// The place of its `publish` and of its `oof` among the messages of a change.
+    /// The index of its `publish` and of its `oof` among the messages of a change.
     pub slots: [Vec<(u64, usize)>; 2],
     pub matched_before: Vec<u64>,
     pub matched_now: Vec<u64>,

@@ -9,7 +9,7 @@ use crate::format::{Format, Read};
 use crate::log_record::{LOG_APPEND_TIME, LogRecord, TIME_MAX};
 use crate::position::Position;
 
-/// A log record, its command and its place in the log.
+/// A log record, its command and its position in the log.
 pub struct Message<'a> {
     pub record: &'a LogRecord,
     pub command: Command<'a>,

@@ -1,11 +1,11 @@
-//! Records in less space: what they have in common with others is a place in a dictionary.
+//! Records in less space: what they have in common with others is an offset in a dictionary.
 //!
 //! Records of a partition are small, so each alone has little that repeats, and much that all of them have: names of
 //! fields, and values that many share.
 
 use crate::slot::Form;
 
-/// The shortest piece that is found in a dictionary. A place and a length take three bytes.
+/// The shortest piece that is found in a dictionary. An offset and a length take three bytes.
 const PIECE_BYTES_MIN: usize = 4;
 
 /// The longest text of a dictionary.
@@ -18,39 +18,39 @@ const COUNTED_MAX: usize = 15;
 pub struct Dictionary {
     text: Vec<u8>,
     /// Where in the text pieces with the same hash begin. Most have one; the last one is kept.
-    places: Vec<u16>,
+    offsets: Vec<u16>,
 }
 
 impl Dictionary {
     /// Return the dictionary of a text of up to `DICTIONARY_BYTES_MAX` bytes.
     pub fn new(text: Vec<u8>) -> Self {
         let mut dictionary = Dictionary {
-            places: vec![0; text.len().max(1)],
+            offsets: vec![0; text.len().max(1)],
             text,
         };
-        for (place, piece) in dictionary.text.windows(PIECE_BYTES_MIN).enumerate() {
-            let hash = hash_of(piece, dictionary.places.len());
-            dictionary.places[hash] = place as u16;
+        for (offset, piece) in dictionary.text.windows(PIECE_BYTES_MIN).enumerate() {
+            let hash = hash_of(piece, dictionary.offsets.len());
+            dictionary.offsets[hash] = offset as u16;
         }
         dictionary
     }
 
     /// Return how much memory it takes.
     pub fn bytes(&self) -> usize {
-        self.text.len() + self.places.len() * size_of::<u16>()
+        self.text.len() + self.offsets.len() * size_of::<u16>()
     }
 
     /// Append a record in less space: pieces, each behind some bytes of the record itself.
     pub fn pack(&self, record: &[u8], packed: &mut Vec<u8>) {
         let (mut done, mut at) = (0, 0);
         while let Some(piece) = record.get(at..at + PIECE_BYTES_MIN) {
-            let place = usize::from(self.places[hash_of(piece, self.places.len())]);
-            let same = common(&record[at..], &self.text[place..]);
+            let offset = usize::from(self.offsets[hash_of(piece, self.offsets.len())]);
+            let same = common(&record[at..], &self.text[offset..]);
             if same < PIECE_BYTES_MIN {
                 at += 1;
                 continue;
             }
-            let (before, text) = (&record[done..at], &self.text[..place]);
+            let (before, text) = (&record[done..at], &self.text[..offset]);
             let pairs = before.iter().rev().zip(text.iter().rev());
             let earlier = pairs.take_while(|(one, other)| one == other).count();
             push_counts(
@@ -59,7 +59,7 @@ impl Dictionary {
                 packed,
             );
             packed.extend_from_slice(&record[done..at - earlier]);
-            packed.extend_from_slice(&((place - earlier) as u16).to_le_bytes());
+            packed.extend_from_slice(&((offset - earlier) as u16).to_le_bytes());
             at += same;
             done = at;
         }
@@ -80,11 +80,11 @@ impl Dictionary {
             let piece = PIECE_BYTES_MIN + count(usize::from(token & 15), &mut rest);
             let (bytes, behind) = rest.split_at(own);
             record.extend_from_slice(bytes);
-            let Some((place, behind)) = behind.split_first_chunk() else {
+            let Some((offset, behind)) = behind.split_first_chunk() else {
                 break;
             };
-            let place = usize::from(u16::from_le_bytes(*place));
-            record.extend_from_slice(&self.text[place..place + piece]);
+            let offset = usize::from(u16::from_le_bytes(*offset));
+            record.extend_from_slice(&self.text[offset..offset + piece]);
             rest = behind;
         }
     }
@@ -174,9 +174,9 @@ impl Dictionaries {
     }
 }
 
-fn hash_of(piece: &[u8], places: usize) -> usize {
+fn hash_of(piece: &[u8], offsets: usize) -> usize {
     let piece = u32::from_le_bytes(piece.try_into().expect("a piece has four bytes"));
-    ((u64::from(piece.wrapping_mul(0x9E37_79B1)) * places as u64) >> 32) as usize
+    ((u64::from(piece.wrapping_mul(0x9E37_79B1)) * offsets as u64) >> 32) as usize
 }
 
 /// Return how many bytes both begin with.

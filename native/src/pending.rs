@@ -99,7 +99,7 @@ fn small(number: usize) -> u32 {
 }
 
 /// Where the entry of a key is, or would be, until the entries change.
-pub struct Place {
+pub struct Lookup {
     key_hash: u64,
     index: Option<u32>,
 }
@@ -119,25 +119,25 @@ pub struct Pending {
 
 impl Pending {
     /// Return where the entry of a key is, or would be.
-    pub fn place(&self, key: &[u8]) -> Place {
+    pub fn look_up(&self, key: &[u8]) -> Lookup {
         let key_hash = hash_of(key);
         let is_it = |index: &u32| {
             let slot = &self.slots[*index as usize];
             slot.key_hash == key_hash && self.arena.key(slot) == key
         };
-        Place {
+        Lookup {
             key_hash,
             index: self.table.find(key_hash, is_it).copied(),
         }
     }
 
-    /// Return the entry at a place, if there is one.
-    pub fn there(&self, place: &Place) -> Option<Entry<'_>> {
-        place.index.map(|index| self.at(index))
+    /// Return the entry that a lookup has found, if any.
+    pub fn found(&self, lookup: &Lookup) -> Option<Entry<'_>> {
+        lookup.index.map(|index| self.at(index))
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
-        self.there(&self.place(key))
+        self.found(&self.look_up(key))
     }
 
     fn entry(&self, slot: &Slot) -> Entry<'_> {
@@ -151,26 +151,26 @@ impl Pending {
     /// Add an entry that the store holds, or lacks.
     pub fn add_stored(&mut self, key: &[u8], data: Option<&[u8]>) {
         let committed = data.map(|data| Committed::of(key, data));
-        let (place, given) = (self.place(key), data.unwrap_or_default());
-        let index = self.write(place, key, data.is_some(), given.len(), |out| {
+        let (lookup, given) = (self.look_up(key), data.unwrap_or_default());
+        let index = self.write(lookup, key, data.is_some(), given.len(), |out| {
             out.extend_from_slice(given);
         });
         let slot = &mut self.slots[index as usize];
         (slot.committed, slot.is_dirty) = (committed, false);
     }
 
-    /// Change the entry at the place of a key, or add one that the store lacks; return its index. `write` appends the
+    /// Change the entry that the lookup of a key has found, or add one that the store lacks; return its index. `write` appends the
     /// data, of so many bytes.
     pub fn write(
         &mut self,
-        place: Place,
+        lookup: Lookup,
         key: &[u8],
         is_there: bool,
         data_bytes: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> u32 {
-        let Some(index) = place.index else {
-            return self.add(key, place.key_hash, is_there, data_bytes, write);
+        let Some(index) = lookup.index else {
+            return self.add(key, lookup.key_hash, is_there, data_bytes, write);
         };
         self.scratch.clear();
         write(&mut self.scratch);

@@ -101,7 +101,7 @@ impl Table {
 }
 
 /// A path that filters demand something of.
-struct Place {
+struct DemandedPath {
     steps: Vec<String>,
     /// The number of its first name.
     name: usize,
@@ -115,7 +115,7 @@ pub struct Filters {
     filters: Slab<Filter>,
     by_text: HashMap<String, usize>,
     everywhere: Vec<usize>,
-    places: Slab<Place>,
+    paths: Slab<DemandedPath>,
     names: Numbers,
 }
 
@@ -153,20 +153,20 @@ impl Filters {
         }
         let (equalities, ranges, rest) = demands;
         let paths = equalities.len() + ranges.len();
-        if self.places.iter().count() + paths > PATHS_MAX {
+        if self.paths.iter().count() + paths > PATHS_MAX {
             return None;
         }
         let equalities: Vec<_> = equalities
             .into_iter()
             .map(|(steps, keys)| Equality {
-                path: self.place(steps),
+                path: self.number_of_path(steps),
                 keys,
             })
             .collect();
         let ranges: Vec<_> = ranges
             .into_iter()
             .map(|(steps, low, high)| Range {
-                path: self.place(steps),
+                path: self.number_of_path(steps),
                 low,
                 high,
             })
@@ -188,7 +188,7 @@ impl Filters {
     /// Put a filter where it is found: by the equality with the smallest buckets, so that values common to most
     /// filters do not fill one.
     fn settle(&mut self, number: usize, equalities: &[Equality], ranges: &[Range]) -> Home {
-        let table = |path: usize| &self.places[path].table;
+        let table = |path: usize| &self.paths[path].table;
         let crowds = equalities
             .iter()
             .map(|one| (table(one.path).crowd(&one.keys), one.keys.len()));
@@ -239,42 +239,42 @@ impl Filters {
         }
         let paths = filter.equalities.iter().map(|one| one.path);
         for path in paths.chain(filter.ranges.iter().map(|one| one.path)) {
-            self.places[path].users -= 1;
-            if self.places[path].users == 0 {
-                self.places.take(path);
+            self.paths[path].users -= 1;
+            if self.paths[path].users == 0 {
+                self.paths.take(path);
                 self.number_names();
             }
         }
     }
 
     fn table(&mut self, path: usize) -> &mut Table {
-        &mut self.places[path].table
+        &mut self.paths[path].table
     }
 
     /// Return the number of a path, which has one more user.
-    fn place(&mut self, steps: Vec<String>) -> usize {
-        let known = self.places.iter().find(|(_, one)| one.steps == steps);
+    fn number_of_path(&mut self, steps: Vec<String>) -> usize {
+        let known = self.paths.iter().find(|(_, one)| one.steps == steps);
         if let Some((known, _)) = known {
-            self.places[known].users += 1;
+            self.paths[known].users += 1;
             return known;
         }
-        let place = Place {
+        let demanded = DemandedPath {
             steps,
             name: 0,
             users: 1,
             table: Table::default(),
         };
-        let number = self.places.put(place);
+        let number = self.paths.put(demanded);
         self.number_names();
         number
     }
 
     fn number_names(&mut self) {
         self.names.clear();
-        for place in self.places.iter_mut() {
+        for demanded in self.paths.iter_mut() {
             let next = self.names.len();
-            let name = place.steps[0].as_bytes().to_vec();
-            place.name = *self.names.entry(name).or_insert(next);
+            let name = demanded.steps[0].as_bytes().to_vec();
+            demanded.name = *self.names.entry(name).or_insert(next);
         }
     }
 
@@ -294,13 +294,13 @@ impl Filters {
         let mut fields: [Option<Value<'_>>; PATHS_MAX] = [None; PATHS_MAX];
         reader.find(body, &mut fields)?;
         let record = Record {
-            places: &self.places,
+            paths: &self.paths,
             fields: &fields,
         };
         found.extend(&self.everywhere);
-        for (path, place) in self.places.iter() {
-            if place.table.is_used() {
-                self.matching_on(&record, path, &place.table, found)?;
+        for (path, demanded) in self.paths.iter() {
+            if demanded.table.is_used() {
+                self.matching_on(&record, path, &demanded.table, found)?;
             }
         }
         Some(())
@@ -372,16 +372,16 @@ impl Filters {
 
 /// The fields of a record that filters demand something of.
 struct Record<'i, 'a> {
-    places: &'i Slab<Place>,
+    paths: &'i Slab<DemandedPath>,
     fields: &'i [Option<Value<'a>>; PATHS_MAX],
 }
 
 impl<'a> Record<'_, 'a> {
     /// Return the value at a path; None if only Python can read it.
     fn value(&self, path: usize) -> Option<Found<'a>> {
-        let place = &self.places[path];
-        let mut value = self.fields[place.name];
-        for step in &place.steps[1..] {
+        let demanded = &self.paths[path];
+        let mut value = self.fields[demanded.name];
+        for step in &demanded.steps[1..] {
             value = match value {
                 Some(object) if object.kind == Kind::Object => {
                     member_value(object.text(), step.as_bytes())?

@@ -2,7 +2,7 @@
 
 use crate::key::SowKey;
 
-/// About how much memory a slot takes without its bytes: itself, its place in the table of numbers, and what is free
+/// About how much memory a slot takes without its bytes: itself, its entry in the table of numbers, and what is free
 /// in both, and between pieces of memory of many sizes.
 const SLOT_BYTES: usize = 44;
 

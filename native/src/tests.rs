@@ -108,8 +108,8 @@ fn entries_come_in_the_order_of_their_keys() {
     let keys: [&[u8]; 5] = [b"b", b"a", &same[..38], &same[..37], b""];
     for key in keys {
         for data in [&b"old"[..], b"new data"] {
-            let place = pending.place(key);
-            pending.write(place, key, true, data.len(), |out| {
+            let lookup = pending.look_up(key);
+            pending.write(lookup, key, true, data.len(), |out| {
                 out.extend_from_slice(data)
             });
         }
@@ -140,8 +140,8 @@ fn entries_that_grow_and_shrink_keep_to_themselves() {
     for round in 0..ROUNDS.min(2_000) {
         let key = format!("{}", chance.below(20));
         let data = vec![round.to_le_bytes()[0]; chance.below(300)];
-        let place = pending.place(key.as_bytes());
-        pending.write(place, key.as_bytes(), true, data.len(), |out| {
+        let lookup = pending.look_up(key.as_bytes());
+        pending.write(lookup, key.as_bytes(), true, data.len(), |out| {
             out.extend_from_slice(&data)
         });
         expected.insert(key.into_bytes(), data);

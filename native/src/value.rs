@@ -70,7 +70,7 @@ fn eight(word: u128, count: usize) -> Option<u32> {
     if (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Pairs of digits, pairs of these, and pairs of those, each in the lower half of its place.
+    // Pairs of digits, pairs of these, and pairs of those, each in the lower half of its word.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     Some(((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF) as u32)

@@ -88,8 +88,8 @@ impl Write {
     pub fn of(command: &Command<'_>, partition: u32, offset: i64, time: i64) -> Option<Self> {
         let id = match (command.change_id, command.origin) {
             (Some(text), _) => uuid(text)?,
-            (None, None) => place(partition, u64::try_from(offset).ok()?),
-            (None, Some(copy)) => place(u32::try_from(copy.partition).ok()?, copy.offset),
+            (None, None) => id_at(partition, u64::try_from(offset).ok()?),
+            (None, Some(copy)) => id_at(u32::try_from(copy.partition).ok()?, copy.offset),
         };
         let tags = tags(command.tags.unwrap_or_default())?;
         Some(Write { id, time, tags })
@@ -147,8 +147,8 @@ fn push_id(id: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Return the id of a write without a name, made from its place on the log.
-fn place(partition: u32, offset: u64) -> Id {
+/// Return the id of a write without a name, made from its position on the log.
+fn id_at(partition: u32, offset: u64) -> Id {
     let number = (u128::from(partition) << 96) | u128::from(offset);
     number.to_be_bytes()
 }

@@ -5,7 +5,7 @@ import io
 import re
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +79,17 @@ def identifiers(source: str) -> Iterator[tuple[int, str]]:
                     yield token.start[0], name
 
 
+_QUOTED_OR_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|`(?:\\.|[^`\\])*`", re.DOTALL)
+
+
+def other_identifiers(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each name of a Rust or TypeScript source with its line: comments and strings are left out."""
+    bare = _QUOTED_OR_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), source)
+    for number, line in enumerate(bare.splitlines(), 1):
+        for name in re.findall(r"[A-Za-z_]\w*", line):
+            yield number, name
+
+
 def words_of(identifier: str) -> set[str]:
     """Return the words of a name: `_PlaceOf` has `place` and `of`."""
     return {word.lower() for word in _WORD.findall(identifier)}
@@ -132,17 +143,32 @@ def test_a_term_in_a_meaning_has_a_row() -> None:
     assert {term for term in linked if not singular[term] & words} == set()
 
 
-def test_no_identifier_has_a_retired_word() -> None:
-    """Of our Python modules, tests included."""
+@pytest.mark.parametrize(
+    ("directories", "suffixes", "names_of"),
+    [
+        (SOURCES, {".py"}, identifiers),
+        (("native", "clients"), {".rs", ".ts", ".tsx"}, other_identifiers),
+    ],
+)
+def test_no_identifier_has_a_retired_word(
+    directories: tuple[str, ...], suffixes: set[str], names_of: Callable[[str], Iterator[tuple[int, str]]]
+) -> None:
+    """Of our modules in Python, Rust and TypeScript, tests included."""
     words = retired("retired in identifiers")
     assert {"place", "told", "door"} <= words.keys()
     found = [
         f"{path.relative_to(ROOT)}:{line}: {name}: expected {words[word]}, got {word}"
-        for path in files(SOURCES, {".py"})
-        for line, name in identifiers(path.read_text())
+        for path in files(directories, suffixes)
+        for line, name in names_of(path.read_text())
         for word in sorted(words_of(name) & words.keys())
     ]
     assert not found, "\n".join(found)
+
+
+def test_names_of_another_language() -> None:
+    """What is quoted or commented is no name, and the lines stay."""
+    source = 'let a = "place"; // place\n/* told\n*/ fn b() { `door` }'
+    assert list(other_identifiers(source)) == [(1, "let"), (1, "a"), (3, "fn"), (3, "b")]
 
 
 def test_native_is_the_rust_core() -> None:

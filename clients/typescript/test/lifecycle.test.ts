@@ -38,17 +38,17 @@ function eventOf(line: string | Fields): Event {
 }
 
 /** Return the fields that a text of JSON has: not those that are empty. */
-const told = (fields: Fields): Fields =>
+const reported = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== "" && value !== false));
 
 function requestOf(ask: Ask): Fields {
   const { command_id, topic, batch_size, ack_type, ...fields } = ask.request("1");
-  return told(fields);
+  return reported(fields);
 }
 
 const messageOf = (message: Message): Fields => {
   const { command, bookmark, reset } = message as Fields;
-  return told({ command, bookmark, reset });
+  return reported({ command, bookmark, reset });
 };
 
 function lineOf(action: Action): unknown {
@@ -85,7 +85,7 @@ function* played([head, ...steps]: Fields[]): Generator<Fields> {
   for (const { event } of steps) {
     const actions = handled(machine, eventOf(event));
     const { state, taken, bookmark } = machine;
-    yield { event, actions, state, holds: taken.holding, ...told({ bookmark }) };
+    yield { event, actions, state, holds: taken.holding, ...reported({ bookmark }) };
   }
 }
 

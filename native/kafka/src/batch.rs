@@ -203,14 +203,14 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Return bytes at a place; None if it is null.
+/// Return bytes at an address; None if it is null.
 ///
 /// # Safety
-/// The place is null, or has as many bytes, which nothing changes or frees during `'a`.
-unsafe fn bytes_at<'a>(place: *const c_void, bytes: usize) -> Option<&'a [u8]> {
-    if place.is_null() {
+/// The address is null, or has as many bytes, which nothing changes or frees during `'a`.
+unsafe fn bytes_at<'a>(address: *const c_void, bytes: usize) -> Option<&'a [u8]> {
+    if address.is_null() {
         return None;
     }
     // SAFETY: see above.
-    Some(unsafe { slice::from_raw_parts(place.cast(), bytes) })
+    Some(unsafe { slice::from_raw_parts(address.cast(), bytes) })
 }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_takes_are_lost() {
+    fn lines_that_are_never_taken_are_lost() {
         let lines = Lines::default();
         (0..LINES_MAX + 5).for_each(|number| lines.add(line(&number.to_string())));
         let kept = lines.take();
