@@ -212,13 +212,11 @@ def test_moments(window: Page) -> None:
     window.evaluate(
         """() => {
           const [later, earlier] = [9, 5].map((second) => ({ moment: `1970-01-01T00:00:0${second}Z` }));
-          at.take("board", [later, earlier, {}, { moment: "now" }], 100);
+          at.take("board", [later, earlier, {}, { moment: "now" }]);
         }"""
     )
     window.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
-    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }], 200)""")
-    # Its age is that of the record whose moment it says.
-    assert window.evaluate("at.came('board')") == 100
+    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
     assert window.evaluate("read()") == [9, 7, 9]
     assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
 
@@ -251,13 +249,16 @@ def test_the_past_tense_is_for_what_is_over(window: Page) -> None:
           window.event = {EVENT};
           window.taken = (more, now) => {{
             Object.assign(event, more);
-            outages.take({{ events: [event], came_s: 99 }}, true, now);
+            outages.take({{ events: [event] }}, true, now);
             return outages.lines[0];
           }};
         }}"""
     )
     assert window.evaluate("taken({}, 103).what") == "Kafka is dead"
     assert window.evaluate("[outages.phase, outages.chip, outages.since]") == ["down", "Kafka dead", 100]
+    assert window.evaluate("outages.sinceWhat") == "since it was killed"
+    # A change that was on its way at the kill comes after it.
+    assert "No change" not in window.evaluate("outages.lines[0].result")
     assert window.evaluate("taken({ back_s: 5 }, 105.5).what") == "Kafka was killed and restarted"
     assert window.evaluate("outages.phase") == "checking"
     found = window.evaluate("taken({ is_lossless: true, verdict: 'nothing was lost', records: 7 }, 106)")
@@ -287,7 +288,7 @@ def test_an_interrupted_demo_tells_of_its_comparisons(
     checks = window.evaluate(
         f"""(found) => {{
           const outages = new outage.Outages();
-          outages.take({{ events: found.map((is_lossless) => ({{ ...{EVENT}, is_lossless }})), came_s: 1 }}, true, 2);
+          outages.take({{ events: found.map((is_lossless) => ({{ ...{EVENT}, is_lossless }})) }}, true, 2);
           return outages.checks;
         }}""",
         found,

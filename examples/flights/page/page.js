@@ -38,9 +38,7 @@ const latencies = new LatencyChart(get("latencies"));
 const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
 const moments = new Moments();
-/** By the name of a view, when it last changed, in seconds since 1970. */
-const changes = new Map();
-/** When any of them did, in milliseconds. */
+/** When any view last changed, in milliseconds. */
 let changed = 0;
 let state;
 let isPressed = false;
@@ -60,9 +58,9 @@ function draw() {
 }
 
 function takeMoments(taker) {
-  for (const [name, view] of Object.entries(views)) taker.take(name, view.values(), changes.get(name));
+  for (const [name, view] of Object.entries(views)) taker.take(name, view.values());
   // A landing changes no row of the board but takes one away; the carriers have it, from the same topic and never earlier.
-  if (departures.status === "live") taker.take("departures", carriers.values(), changes.get("carriers"));
+  if (departures.status === "live") taker.take("departures", carriers.values());
 }
 
 const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
@@ -71,20 +69,16 @@ const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name)
 function drawMoments() {
   const { newest } = moments;
   write(get("clock"), newest === undefined ? " " : simulated(newest));
-  const isDown = outages.phase === "down" && ended === undefined;
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
     const lag = moments.behind(node.dataset.of);
-    const came = moments.came(node.dataset.of);
-    const ago = isDown && came !== undefined ? `, ${seconds(Math.max(0, Date.now() / 1000 - came))} ago` : "";
     node.classList.toggle("behind", lag > 0);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}${ago}`);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}`);
   }
 }
 
 const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
-  down: "since the last change",
   checking: "median of the newest 200; the feed waits until everything is compared",
   ending: "median of the newest 200; the feed has stopped, and everything is compared",
   live: "from the write to Kafka to a subscriber: median of the newest 200",
@@ -104,14 +98,11 @@ function drawInstant() {
   const now = ended ?? Date.now() / 1000;
   const phase = phaseNow();
   document.body.dataset.phase = phase;
-  const [what, lasts] = get("chip").children;
-  write(what, phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
-  write(lasts, phase === "down" ? ` for ${seconds(Math.max(0, now - outages.since))}` : "");
+  write(get("chip"), phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
   const latency = state?.latency_ms ?? null;
-  // A conflated view may have had its last change after the demo had its own.
-  const last = Math.max(outages.asOf ?? -Infinity, ...Object.keys(views).map((name) => moments.came(name) ?? -Infinity));
-  write(get("latency"), phase === "down" && last > -Infinity ? seconds(Math.max(0, now - last)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), FIGURES[phase] ?? FIGURES.live);
+  // One age on the whole page: that of the outage, as the chart and the outcome have it.
+  write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
+  write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase] ?? FIGURES.live);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
   latencies.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
@@ -231,11 +222,8 @@ function drawDue() {
   else draw();
 }
 departures.onChange((patch) => board.take(patch));
-for (const [name, view] of Object.entries(views)) {
-  view.onChange(() => {
-    changes.set(name, Date.now() / 1000);
-    soon();
-  });
+for (const view of Object.values(views)) {
+  view.onChange(soon);
   view.onStatus(soon);
 }
 airports.ready.then(() => {
