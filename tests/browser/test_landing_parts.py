@@ -235,7 +235,21 @@ def test_a_chart_that_is_behind_the_board_says_so(window: Page) -> None:
         }"""
     )
     assert lag == [0, 0, 3600, 0]
-    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == ["10 min", "1 h", "1.5 h"]
+    hours = ["10 flight minutes", "1 flight hour", "1.5 flight hours"]
+    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == hours
+
+
+def test_only_a_running_feed_is_live(window: Page) -> None:
+    """While the feed waits for the comparison, the title does not say that the flights are live."""
+    window.evaluate(
+        """() => {
+          document.head.innerHTML = "<link rel=stylesheet href=/page.css>";
+          document.body.innerHTML = "<span class=live>, live</span>";
+        }"""
+    )
+    for phase in ("starting", "live", "down", "checking", "ending", "ended", "lost"):
+        window.evaluate("phase => { document.body.dataset.phase = phase; }", phase)
+        assert window.locator(".live").is_visible() == (phase == "live"), phase
 
 
 EVENT = "{ part: 'kafka', pressed_s: 100, back_s: null, is_lossless: null, verdict: '', records: null }"

@@ -18,6 +18,8 @@ const DRAW_MS_MAX = 1000;
 /** At the end, everything that was fed is on the page once no view has changed for longer than they are conflated. */
 const END_STILL_MS = 1200;
 const END_MS_MAX = 3500;
+/** A feed that is slower, in simulated seconds a second, is in no fast motion that is worth a word. */
+const SPEED_MIN = 60;
 const NOT_LIVE = ["reconnecting", "catching up", "failed"];
 const get = (id) => document.getElementById(id);
 const write = (node, text) => {
@@ -73,7 +75,7 @@ function drawMoments() {
     const moment = moments.of(node.dataset.of);
     const lag = moments.behind(node.dataset.of);
     node.classList.toggle("behind", lag > 0);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}`);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)} flight time${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}`);
   }
 }
 
@@ -135,6 +137,7 @@ function takeState(taken) {
   latencies.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
+  write(get("speed"), state.speed >= SPEED_MIN ? `: each second is ${lasting(state.speed)}` : "");
   drawEvents();
   drawInstant();
 }
@@ -233,4 +236,4 @@ setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
 new ResizeObserver(draw).observe(document.querySelector("main"));
-write(get("zone"), `by your clock (${zone()})`);
+write(get("zone"), `seconds, and times by your clock (${zone()})`);
