@@ -349,6 +349,25 @@ def test_the_scale_holds_what_was_measured(window: Page) -> None:
     assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
 
 
+def test_the_scale_holds_what_is_said(window: Page) -> None:
+    """What is said of the whole run is inside of the axis, though the last two minutes had no such latency."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          for (const now of [10, 11]) chart.add(now, 5, now);
+          chart.mark([["median 8 ms", 8], ["99 of 100 within 14.7 s", 14_700]]);
+          chart.draw(20, [], "end");
+        }"""
+    )
+    assert window.locator(".mark-label").all_text_contents() == ["median 8 ms", "99 of 100 within 14.7 s"]
+    worst, top, bottom = (
+        float(window.locator(f"[data-key='{key}']").get_attribute("y1") or 0)
+        for key in ("mark 99 of 100 within 14.7 s", "line 100 s", "line 10 s")
+    )
+    assert top < worst < bottom
+
+
 def test_the_lengths_of_outages_do_not_overlap(window: Page) -> None:
     """The length of an earlier outage stands left of that of a later one, or is left out where it has no room."""
     window.evaluate(

@@ -36,7 +36,7 @@ const views = { departures, carriers, delays, arrivals };
 
 const names = new Map();
 const board = new Departures(get("departures"), (code) => names.get(code));
-const latencies = new LatencyChart(get("latencies"));
+const chart = new LatencyChart(get("latencies"));
 const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
 const moments = new Moments();
@@ -106,7 +106,7 @@ function drawInstant() {
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
   write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase] ?? FIGURES.live);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
-  latencies.draw(now, outages.spans, ended === undefined ? "now" : "end");
+  chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
 }
 
@@ -134,7 +134,7 @@ function takeState(taken) {
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
   // What waited out an outage comes right after it, while everything is compared: its latency belongs to the chart.
-  latencies.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
+  chart.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
   write(get("speed"), state.speed >= SPEED_MIN ? `: each second is ${lasting(state.speed)}` : "");
@@ -153,7 +153,7 @@ const sentenceOf = (verdict) => {
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 };
 
-function takeEnd({ verdict, is_lossless: lossless, summary, moment }) {
+function takeEnd({ verdict, is_lossless: lossless, summary, moment, latencies }) {
   ended = Date.now() / 1000;
   const outcome = get("outcome");
   const [title, sentence, numbers] = outcome.children;
@@ -166,6 +166,7 @@ function takeEnd({ verdict, is_lossless: lossless, summary, moment }) {
     return pair;
   }));
   outcome.hidden = false;
+  chart.mark(latencies);
   drawInstant();
   standStill(moment);
 }
