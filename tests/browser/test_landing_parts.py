@@ -402,11 +402,12 @@ def test_a_tile_has_its_name_and_number(window: Page) -> None:
     """In two lines or in one, by its code where the name has no room; its title has all."""
     window.evaluate(
         """() => {
-          document.body.innerHTML = "<svg id='carriers'></svg>";
+          document.body.innerHTML = "<svg id='carriers'></svg><span></span>";
           window.tile = (width, height) => {
             const svg = document.querySelector("svg");
             svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
-            charts.drawCarriers(svg, [{ carrier: "UA", flights: 57, delay: 3 }]);
+            const all = document.querySelector("span");
+            charts.drawCarriers(svg, all, [{ carrier: "UA", flights: 57, delay: 3 }]);
             return [...svg.querySelectorAll("text")].map((node) => node.textContent);
           };
         }"""
@@ -418,6 +419,8 @@ def test_a_tile_has_its_name_and_number(window: Page) -> None:
     assert window.evaluate("tile(60, 100)") == ["UA", "57"]
     title = window.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
+    said = window.locator("body > span").text_content()
+    assert said == "area: 57 flights that departed, none that was cancelled"
 
 
 def test_the_scale_of_delays(window: Page) -> None:

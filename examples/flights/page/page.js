@@ -53,7 +53,7 @@ let isStill = false;
 function draw() {
   takeMoments(moments);
   board.draw(departures.snapshot(), moments.of("departures") ?? 0, departures.status === "live");
-  drawCarriers(get("carriers"), [...carriers.values()]);
+  drawCarriers(get("carriers"), get("departed"), [...carriers.values()]);
   drawHeat(get("heat"), [...delays.values()]);
   map.draw([...arrivals.values()]);
   drawInstant();
