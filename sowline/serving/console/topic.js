@@ -82,12 +82,16 @@ function Partitions({ topic, inLog }) {
   </table></div>`;
 }
 
+// Numbers take the same memory, whatever they are: equal sizes are no error of the figures.
+const haveEqual = (indexes) => new Set(indexes.map((one) => one.bytes)).size < indexes.length;
+
 function Indexes({ indexes }) {
   if (!indexes.length) return html`<p class="muted">No query has needed an index yet.</p>`;
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="indexes"><table class="list dense folding">
     <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><th scope="col" class="number" title="Queries that it found or sorted records for">Uses</th></tr></thead>
     <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" data-label="Uses">${count(one.uses)}</td></tr>`)}</tbody>
-  </table></div>`;
+  </table></div>
+  ${haveEqual(indexes) && html`<p class="muted">Indexes of fields with nothing but numbers have equal sizes: each number takes 8 bytes.</p>`}`;
 }
 
 const duration = (ms) => (ms === undefined ? "–" : Number(ms) < 0 ? "without limit" : Number(ms) === 0 ? "none" : span(Number(ms) / 1000));
