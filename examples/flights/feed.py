@@ -74,8 +74,8 @@ def due_s(until: int, start: int, speed: float | None) -> float:
 class Feed:
     """Writes a feed slice by slice, at a speed or (None) as fast as the pipeline takes it.
 
-    `fed` is how many facts have been written, `clock` the simulated moment up to which; `speed` is in simulated seconds
-    per second.
+    `fed` is how many facts have been written, `clock` the simulated moment up to which. `speed` is in simulated
+    seconds per second.
     """
 
     def __init__(self, facts: Sequence[Fact], writer: SliceWriter, speed: float | None) -> None:

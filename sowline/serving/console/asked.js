@@ -74,6 +74,8 @@ export function useLive(topic, route, groups) {
         setUngrouped(grouping);
         return;
       }
+      // What was asked for before is no answer: changes of it that go on would look like one.
+      if (held.current && held.current !== next && !held.current.stoppedAt) held.current.stop();
       const { reason, message } = next.error;
       setRefused({ reason, message, asked });
       setLoading(false);

@@ -2,14 +2,12 @@
 // changed flash, and the row of the open record stands out.
 import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { TIMES, instant } from "./text.js";
+import { TIMES, instant, isLong, rounded } from "./text.js";
 import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
 const COLUMNS_MORE = 8;
-const DIGITS_MAX = 12;
-const FRACTION = 4;
 
 const ORDER = new Intl.DateTimeFormat(navigator.languages, TIMES).formatToParts(0).map(({ type }) => type).filter((type) => type !== "literal");
 
@@ -108,16 +106,12 @@ function timeOfUsual(text) {
   return Date.UTC(year, month - 1, day, hour % 24, minute, second);
 }
 
-// A time with its date and zone. Of a number with more digits than anybody wrote, such as a mean, the first ones: the mouse
-// shows all.
+// A time with its date and zone.
 function spelled(text, raw, kind) {
   if (raw === null || raw === undefined) return "";
   if (kind === "datetime" && typeof raw === "number") return instant(raw);
-  if (!isLong(raw, kind)) return text;
-  return String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
+  return isLong(raw) ? rounded(raw) : text;
 }
-
-const isLong = (raw, kind) => kind === "float" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
 
 // Marks the cells of a viewer from now on, after the changes of these records.
 export function follow(viewer, live) {
@@ -180,7 +174,7 @@ function explain(cell, kind, value, stored) {
     const iso = new Date(value).toISOString();
     const isOther = typeof stored === "string" && stored !== iso && timeOf(stored) === value;
     more = isOther ? `${iso}\n${stored}` : iso;
-  } else if (isLong(value, kind)) {
+  } else if (isLong(value)) {
     more = String(value);
   }
   if (more) cell.title = more;

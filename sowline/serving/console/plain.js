@@ -2,13 +2,14 @@
 import { html, useEffect, useState } from "./lib.js";
 import { isNumeric } from "./columns.js";
 import { KEY_COLUMN } from "./fields.js";
-import { count, instant } from "./text.js";
+import { count, instant, isLong, rounded } from "./text.js";
 
 const TABLE_ROWS = 100;
 
 function Cell({ value, kind }) {
   if (value === null) return html`<td><span class="muted">–</span></td>`;
   if (kind === "datetime") return html`<td><time title=${new Date(value).toISOString()}>${instant(value)}</time></td>`;
+  if (isLong(value)) return html`<td class="number" title=${String(value)}>${rounded(value)}</td>`;
   return html`<td class=${typeof value === "number" ? "number" : ""}>${String(value)}</td>`;
 }
 
