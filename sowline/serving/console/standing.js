@@ -81,7 +81,7 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
       <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
       ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
-      ${!asOf() && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
+      ${!asOf() && !live?.stoppedAt && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
       ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
