@@ -83,11 +83,11 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
 @pytest.mark.parametrize(
     ("record", "due", "status", "delay"),
     [
-        ({"status": "scheduled", "hour": "18", "due": 1330}, "13:30", "scheduled", ""),
-        ({"status": "scheduled", "hour": "16", "due": 1150}, "11:50", "due now", ""),
-        ({"status": "late", "hour": "16", "due": 1110}, "11:10", "waiting", "+50"),
+        ({"status": "scheduled", "hour": "18", "due": "13:30"}, "13:30", "scheduled", ""),
+        ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "due now", ""),
+        ({"status": "late", "hour": "16", "due": "11:10"}, "11:10", "waiting", "+50"),
         (
-            {"status": "departed late", "hour": "15", "due": 1005, "dep_delay": 31},
+            {"status": "departed late", "hour": "15", "due": "10:05", "dep_delay": 31},
             "10:05",
             "in flight",
             "+31",
@@ -108,7 +108,7 @@ def test_a_row_is_as_of_the_moment(
 
 def test_a_row_of_another_day_has_its_date(rows: Page) -> None:
     """A flight that was due yesterday says so; what a visitor writes instead of an hour is left out."""
-    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": 2330}
+    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": "23:30"}
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "2013-01-02T04:00:00Z"})
     assert rows.locator("tbody td").first.inner_text() == "23:30 1 Jan"
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "soon"})

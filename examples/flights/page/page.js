@@ -237,4 +237,4 @@ setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
 new ResizeObserver(draw).observe(document.querySelector("main"));
-write(get("zone"), `seconds, and times by your clock (${zone()})`);
+write(get("zone"), `in real seconds, by your clock (${zone()})`);

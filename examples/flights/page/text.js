@@ -39,7 +39,7 @@ export const lasting = (seconds) => (seconds < 3600 ? many(Math.round(seconds / 
 
 export const seconds = (number) => `${number.toFixed(1)} s`;
 
-/** A time of day that the data has as the digits 515 or 1340; a visitor may write a record without it. */
-export const face = (digits) => (Number.isInteger(digits) ? `${String(Math.floor(digits / 100)).padStart(2, "0")}:${String(digits % 100).padStart(2, "0")}` : "--:--");
+/** A time of day; a visitor may write a record without it, or with something else. */
+export const face = (time) => (/^\d\d:\d\d$/.test(time) ? time : "--:--");
 
 export const minutes = (delay) => (Math.abs(delay) < 0.5 ? "on time" : `${Math.abs(delay).toFixed(0)} min ${delay < 0 ? "early" : "late"}`);
