@@ -1,5 +1,6 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
+import { AGGREGATES } from "./chosen.js";
 import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
 import { TIMES, instant, isLong, rounded } from "./text.js";
@@ -144,7 +145,8 @@ function shownIn(cell) {
 function mark(one, datagrid, table) {
   const { live, opened } = one;
   let isSeen = false;
-  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head);
+  const measured = measuredBy(live, datagrid.model._config);
+  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head, measured);
   widen(table);
   const schema = datagrid.model._schema;
   const now = performance.now();
@@ -181,16 +183,26 @@ function explain(cell, kind, value, stored) {
   else cell.removeAttribute("title");
 }
 
+// Says what is measured of a field, by its path, where rows are groups; nothing where they are records.
+function measuredBy({ groups }, { group_by: by, aggregates }) {
+  if (!by.length) return () => "";
+  return (path) => {
+    const asked = groups?.measures.find(({ name }) => name === path)?.aggregate ?? aggregates[path];
+    return AGGREGATES.includes(asked) ? `${asked} of ` : "";
+  };
+}
+
 // A header shows the names of a field, and its path while the pointer rests on it.
-function title(head) {
+function title(head, measured) {
   const path = head.textContent;
   const cell = head.parentElement;
+  const named = (one) => `${measured(one)}${nameOf(one)}`;
   if (path.startsWith("/")) {
-    head.textContent = nameOf(path);
+    head.textContent = named(path);
     cell.title = path;
   } else if (path === KEY_COLUMN) {
     cell.title = SOW_KEY;
-  } else if (nameOf(cell.title) !== path) {
+  } else if (named(cell.title) !== path) {
     cell.removeAttribute("title");
   }
 }
@@ -201,6 +213,7 @@ function widen(table) {
   const [leaves, ...above] = [...table.querySelectorAll("thead tr")].map((row) => [...row.cells]).reverse();
   const chars = (leaves ?? []).map(() => 0);
   const need = (at, length) => { chars[at] = Math.max(chars[at] ?? 0, length); };
+  if (above.length) leaves.forEach(({ textContent }, at) => need(at, textContent.length));
   for (const cells of above) {
     let at = 0;
     for (const { textContent, colSpan } of cells) {
