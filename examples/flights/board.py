@@ -1,5 +1,6 @@
 """The departures board: the flights of one airport that are late and not yet landed, from a subscription."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -80,12 +81,9 @@ def news(flight: Flight) -> str:
     return f"{status} {delay:+} min" if isinstance(delay, int) else status
 
 
-def clock_face(digits: object) -> str:
-    """Write a time of day that the data has as the digits 515 or 1340 the way a clock shows it.
-
-    A visitor may write a record without it, or with something else.
-    """
-    return f"{digits // 100:02}:{digits % 100:02}" if isinstance(digits, int) else "--:--"
+def clock_face(time: object) -> str:
+    """Return a time of day; a visitor may write a record without it, or with something else."""
+    return time if isinstance(time, str) and re.fullmatch(r"\d\d:\d\d", time) else "--:--"
 
 
 def new_york() -> tzinfo:

@@ -63,11 +63,13 @@ async def run_demo(options: Options, console: Console) -> int:
                 with stopped_by_interrupt(console) as stop:
                     problems = await _watched(run, children, until, stop, console)
             except asyncio.CancelledError:
-                page.finish(Outcome(INTERRUPTED, None, run.summary().rows()))
+                summary = run.summary()
+                page.finish(Outcome(INTERRUPTED, None, summary.rows(), latencies=summary.latencies()))
                 raise
-            verdict = "; ".join(problems) or run.summary().verdict()
+            summary = run.summary()
+            verdict = "; ".join(problems) or summary.verdict()
             moment = None if problems else run.moment
-            page.finish(Outcome(verdict, not problems, run.summary().rows(), moment))
+            page.finish(Outcome(verdict, not problems, summary.rows(), moment, summary.latencies()))
     except (DemoError, SowlineError) as error:
         problems = [str(error)]
     for problem in problems:

@@ -74,7 +74,8 @@ def due_s(until: int, start: int, speed: float | None) -> float:
 class Feed:
     """Writes a feed slice by slice, at a speed or (None) as fast as the pipeline takes it.
 
-    `fed` is how many facts have been written, `clock` the simulated moment up to which.
+    `fed` is how many facts have been written, `clock` the simulated moment up to which. `speed` is in simulated
+    seconds per second.
     """
 
     def __init__(self, facts: Sequence[Fact], writer: SliceWriter, speed: float | None) -> None:
@@ -83,7 +84,7 @@ class Feed:
         self.fed = 0
         self.clock = facts[0].moment
         self._writer = writer
-        self._speed = speed
+        self.speed = speed
 
     def begin(self) -> None:
         """Feed at once what was known before the first flight is late: a board has no use for those hours."""
@@ -95,11 +96,11 @@ class Feed:
 
     async def run(self, stop: asyncio.Event, has_room: Callable[[], bool]) -> None:
         """Write slices until the feed ends or, after the first, `stop` is set; waits while there is no room."""
-        interval = interval_s(self._speed)
+        interval = interval_s(self.speed)
         start = self.clock // interval * interval
         began = time.monotonic()
         for part in slices(self.facts[self.fed :], interval):
-            await _sleep(stop, began + due_s(part.until, start, self._speed) - time.monotonic())
+            await _sleep(stop, began + due_s(part.until, start, self.speed) - time.monotonic())
             while not (has_room() or stop.is_set()):
                 await _sleep(stop, ROOM_S)
             if stop.is_set() and self.fed:

@@ -38,13 +38,14 @@ class Outcome(NamedTuple):
     """How the demo ended: a sentence, whether nothing was lost (None: not checked), and its numbers by name.
 
     `moment` is the simulated one at which everything stands (seconds since 1970); None if not everything that was fed
-    has arrived.
+    has arrived. `latencies` are those that the summary names, each with a text and its milliseconds.
     """
 
     verdict: str
     is_lossless: bool | None
     summary: Sequence[tuple[str, str]]
     moment: int | None = None
+    latencies: Sequence[tuple[str, float]] = ()
 
 
 class LandingPage:

@@ -47,8 +47,8 @@ def _schedule(flight: Flight) -> Body:
         dest=_text(flight.dest),
         distance=_number(flight.distance),
         hour=_hour(flight.sched_dep_time),
-        sched_dep_time=_number(flight.sched_dep_time),
-        sched_arr_time=_number(flight.sched_arr_time),
+        sched_dep_time=_face(flight.sched_dep_time),
+        sched_arr_time=_face(flight.sched_arr_time),
     )
     return {**_identity(flight), **sent, "status": "scheduled"}
 
@@ -59,10 +59,10 @@ def _news(kind: str, flight: Flight) -> Body:
     if kind == DEPARTED:
         delay = _number(flight.dep_delay)
         status = "departed" if delay is None or delay < LATE_MIN else "departed late"
-        return _known(dep_time=_number(flight.dep_time), dep_delay=delay, status=status)
+        return _known(dep_time=_face(flight.dep_time), dep_delay=delay, status=status)
     if kind == LANDED:
         return _known(
-            arr_time=_number(flight.arr_time),
+            arr_time=_face(flight.arr_time),
             arr_delay=_number(flight.arr_delay),
             air_time=_number(flight.air_time),
             status="landed",
@@ -82,6 +82,12 @@ def _hour(digits: str) -> int | None:
     """Return the hour of a time of day that the data has as the digits 515 or 1340."""
     number = _number(digits)
     return None if number is None else number // 100
+
+
+def _face(digits: str) -> str | None:
+    """Return a time of day that the data has as the digits 515 or 1340 as a clock shows it."""
+    number = _number(digits)
+    return None if number is None else f"{number // 100:02}:{number % 100:02}"
 
 
 def _text(text: str) -> str | None:

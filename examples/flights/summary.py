@@ -46,6 +46,12 @@ class Summary(NamedTuple):
             (f"from Kafka to a subscriber, {within}", _time(percentile(self.latencies_ms, 0.99))),
         ]
 
+    def latencies(self) -> list[tuple[str, float]]:
+        """Return the latencies of the rows, each with a text for the chart and its milliseconds."""
+        shares = (("whole run: median", 0.5), ("whole run: 99 of 100 within", 0.99))
+        found = ((text, percentile(self.latencies_ms, share)) for text, share in shares)
+        return [(f"{text} {_time(ms)}", ms) for text, ms in found if ms is not None]
+
     def verdict(self) -> str:
         """Return, for a run in which nothing was lost, what was compared."""
         views = "".join(

@@ -285,3 +285,70 @@ def test_tiles_do_not_move(console: Console, flights: ServedTopic) -> None:
     drawing.evaluate(f"drawing => {{ window.seen = ({FRAMES})(drawing); }}")
     flights.write(flight("HA", 1000, "diverted", gate=3000))
     assert console.page.evaluate("window.seen") == 1
+
+
+MOMENTS = """() => {
+  const found = [];
+  const numbers = (nodes) => [...nodes].map((node) => Number(node.textContent.replaceAll(",", "")));
+  const look = () => {
+    const [rows] = numbers(document.querySelectorAll("[data-count=rows] strong"));
+    const whole = [...document.querySelectorAll(".facets ul")].filter((list) => !list.querySelector("li.muted"));
+    const lists = whole.map((list) => numbers(list.querySelectorAll(".number")));
+    const caption = document.querySelector("figcaption .of")?.textContent ?? "";
+    const [, said] = /([\\d,]+) records? as of/.exec(caption) ?? [];
+    const drawn = numbers(document.querySelectorAll(".plain td.number"));
+    if (!said && !lists.length) return;
+    const sums = lists.map((list) => list.reduce((sum, number) => sum + number, 0));
+    if (said) sums.push(Number(said.replaceAll(",", "")), drawn.reduce((sum, number) => sum + number, 0));
+    found.push([rows, ...sums]);
+  };
+  window.moments = found;
+  window.watch = new MutationObserver(look);
+  watch.observe(document.querySelector("main"), { subtree: true, childList: true, characterData: true });
+}"""
+
+
+def watched(console: Console, topic: ServedTopic) -> list[list[int]]:
+    """Write record by record, and return the numbers that were seen beside each other at each change of the page."""
+    console.page.evaluate(MOMENTS)
+    for number in range(40):
+        topic.write(flight("DL", 100 + number, STATES[number % 4], origin=ORIGINS[number % 3]))
+    console.rows(43)
+    found: list[list[int]] = console.page.evaluate("(watch.disconnect(), moments)")
+    return found
+
+
+def test_a_chart_is_of_the_moment_that_it_names(console: Console, flights: ServedTopic) -> None:
+    """The number of rows in the line above is that of the figures, though more records may have come since."""
+    console.chart(flights.name, "records by status", by="/status")
+    expect(console.page.locator("figcaption .of")).to_have_text(
+        re.compile(r"^3 records as of \d\d:\d\d:\d\d UTC$")
+    )
+    expect(console.figures().get_by_role("row")).to_have_count(3)
+    found = watched(console, flights)
+    assert len({tuple(one) for one in found}) > 1
+    assert all(len({*one}) == 1 for one in found), found
+
+
+def test_counts_are_of_the_rows_beside_them(console: Console, flights: ServedTopic) -> None:
+    """They are counted of the rows that are drawn, and not by the service at a moment of its own."""
+    console.page.set_viewport_size({"width": 1280, "height": 800})
+    console.grid(flights.name)
+    if console.button("Counts").get_attribute("aria-pressed") == "false":
+        console.button("Counts").click()
+    status = console.page.get_by_role("list", name="values of /status").get_by_role("button")
+    expect(status).to_have_text(["late 2", "landed 1"])
+    found = watched(console, flights)
+    assert len({tuple(one) for one in found}) > 1
+    assert all(len({*one}) == 1 for one in found), found
+
+
+def test_counts_of_the_service_say_when_they_were_made(console: Console, flights: ServedTopic) -> None:
+    """Where the browser has some of the records only, the service counts all of them."""
+    console.grid(flights.name, limit="1")
+    if console.button("Counts").get_attribute("aria-pressed") == "false":
+        console.button("Counts").click()
+    console.page.get_by_label("Count by").select_option("/status")
+    of = console.page.locator(".facets .of")
+    expect(of.first).to_have_text(re.compile(r"^counted by the service as of \d\d:\d\d:\d\d UTC$"))
+    expect(console.page.locator(".standing")).to_contain_text(re.compile(r"counted at \d\d:\d\d:\d\d UTC"))

@@ -72,6 +72,8 @@ def test_a_service_is_killed_and_nothing_is_lost(running: Demo) -> None:
         expect(page.locator("#busiest li")).to_have_count(6)
         expect(page.locator("#latency")).to_have_text(re.compile(r"^[\d,]+ ms$"))
         expect(page.locator("#chip")).to_have_text(re.compile("^Live"))
+        expect(page.locator("h1")).to_have_text("New York’s late flights, live", use_inner_text=True)
+        expect(page.locator("#speed")).to_have_text(": each second is 1 flight hour")
         with Client(running.url) as client:
             visit = {"carrier": "UA", "flight": 1, "time_hour": "2013-01-01T10:00:00Z", "origin": "JFK"}
             client.publish("flights", visit | {"status": "late"}, wait=True)
@@ -106,15 +108,19 @@ def _end(page: Page) -> None:
         expect(page.locator(name)).to_be_hidden()
     expect(page.locator(".lead .over")).to_be_visible()
     expect(page.locator("#latencies")).to_contain_text("end")
+    # What the summary says of the latency is in the chart.
+    said = page.locator("#outcome dd").all_inner_texts()[-2:]
+    shown = page.locator("#latencies .mark-label").all_text_contents()
+    assert shown == [f"whole run: median {said[0]}", f"whole run: 99 of 100 within {said[1]}"]
     expect(page.locator("[data-part]:enabled")).to_have_count(0)
 
 
 def _stand_still(page: Page) -> None:
     """Everything is of the moment that the clock shows, which is the last one that was fed, and it stays so."""
     clock = page.locator("#clock").inner_text()
-    found = re.fullmatch(r"\w{3}, \d+ \w{3} 2013, (\d\d:\d\d), New York time", clock)
+    found = re.fullmatch(r"Flight time: \w{3}, \d+ \w{3} 2013, (\d\d:\d\d) in New York", clock)
     assert found
-    assert page.locator(".as-of").all_inner_texts() == [f"as of {found[1]}"] * 4
+    assert page.locator(".as-of").all_inner_texts() == [f"as of {found[1]} flight time"] * 4
     before = page.locator("main").inner_text()
     # Each width draws all of it once more. Only texts of one width are compared: a pixel may give a label its room.
     for width in (361, 360):
@@ -128,11 +134,12 @@ def _stand_still(page: Page) -> None:
 OUTAGE_SHOWN = r"""() => {
   const text = (selector) => document.querySelector(selector)?.textContent ?? "";
   const panels = [...document.querySelectorAll(".data .as-of")].map((node) => node.textContent);
-  return /^Materializer dead for \d+\.\d s$/.test(text("#chip").trim())
+  return text("#chip") === "Materializer dead"
     && /^\d+\.\d s$/.test(text("#latency"))
-    && text("#latency-of") === "since the last change"
+    && text("#latency") === text("#latencies .outage-label")
+    && text("#latency-of") === "since it was killed"
     && panels.length === 4
-    && panels.every((panel) => /^as of .*\d\d:\d\d(, .* older than the board)?, \d+\.\d s ago$/.test(panel))
+    && panels.every((panel) => /^as of .*\d\d:\d\d flight time(, .* flight \w+ older than the board)?$/.test(panel))
     && text("#events strong") === "Materializer is dead"
     && document.querySelectorAll("#latencies .outage").length === 1
     && document.querySelectorAll("[data-part]:enabled").length === 0;

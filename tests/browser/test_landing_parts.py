@@ -83,11 +83,11 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
 @pytest.mark.parametrize(
     ("record", "due", "status", "delay"),
     [
-        ({"status": "scheduled", "hour": "18", "due": 1330}, "13:30", "scheduled", ""),
-        ({"status": "scheduled", "hour": "16", "due": 1150}, "11:50", "due now", ""),
-        ({"status": "late", "hour": "16", "due": 1110}, "11:10", "waiting", "+50"),
+        ({"status": "scheduled", "hour": "18", "due": "13:30"}, "13:30", "scheduled", ""),
+        ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "due now", ""),
+        ({"status": "late", "hour": "16", "due": "11:10"}, "11:10", "waiting", "+50"),
         (
-            {"status": "departed late", "hour": "15", "due": 1005, "dep_delay": 31},
+            {"status": "departed late", "hour": "15", "due": "10:05", "dep_delay": 31},
             "10:05",
             "in flight",
             "+31",
@@ -108,7 +108,7 @@ def test_a_row_is_as_of_the_moment(
 
 def test_a_row_of_another_day_has_its_date(rows: Page) -> None:
     """A flight that was due yesterday says so; what a visitor writes instead of an hour is left out."""
-    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": 2330}
+    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": "23:30"}
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "2013-01-02T04:00:00Z"})
     assert rows.locator("tbody td").first.inner_text() == "23:30 1 Jan"
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "soon"})
@@ -212,13 +212,11 @@ def test_moments(window: Page) -> None:
     window.evaluate(
         """() => {
           const [later, earlier] = [9, 5].map((second) => ({ moment: `1970-01-01T00:00:0${second}Z` }));
-          at.take("board", [later, earlier, {}, { moment: "now" }], 100);
+          at.take("board", [later, earlier, {}, { moment: "now" }]);
         }"""
     )
     window.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
-    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }], 200)""")
-    # Its age is that of the record whose moment it says.
-    assert window.evaluate("at.came('board')") == 100
+    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
     assert window.evaluate("read()") == [9, 7, 9]
     assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
 
@@ -237,7 +235,21 @@ def test_a_chart_that_is_behind_the_board_says_so(window: Page) -> None:
         }"""
     )
     assert lag == [0, 0, 3600, 0]
-    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == ["10 min", "1 h", "1.5 h"]
+    hours = ["10 flight minutes", "1 flight hour", "1.5 flight hours"]
+    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == hours
+
+
+def test_only_a_running_feed_is_live(window: Page) -> None:
+    """While the feed waits for the comparison, the title does not say that the flights are live."""
+    window.evaluate(
+        """() => {
+          document.head.innerHTML = "<link rel=stylesheet href=/page.css>";
+          document.body.innerHTML = "<span class=live>, live</span>";
+        }"""
+    )
+    for phase in ("starting", "live", "down", "checking", "ending", "ended", "lost"):
+        window.evaluate("phase => { document.body.dataset.phase = phase; }", phase)
+        assert window.locator(".live").is_visible() == (phase == "live"), phase
 
 
 EVENT = "{ part: 'kafka', pressed_s: 100, back_s: null, is_lossless: null, verdict: '', records: null }"
@@ -251,13 +263,16 @@ def test_the_past_tense_is_for_what_is_over(window: Page) -> None:
           window.event = {EVENT};
           window.taken = (more, now) => {{
             Object.assign(event, more);
-            outages.take({{ events: [event], came_s: 99 }}, true, now);
+            outages.take({{ events: [event] }}, true, now);
             return outages.lines[0];
           }};
         }}"""
     )
     assert window.evaluate("taken({}, 103).what") == "Kafka is dead"
     assert window.evaluate("[outages.phase, outages.chip, outages.since]") == ["down", "Kafka dead", 100]
+    assert window.evaluate("outages.sinceWhat") == "since it was killed"
+    # A change that was on its way at the kill comes after it.
+    assert "No change" not in window.evaluate("outages.lines[0].result")
     assert window.evaluate("taken({ back_s: 5 }, 105.5).what") == "Kafka was killed and restarted"
     assert window.evaluate("outages.phase") == "checking"
     found = window.evaluate("taken({ is_lossless: true, verdict: 'nothing was lost', records: 7 }, 106)")
@@ -287,7 +302,7 @@ def test_an_interrupted_demo_tells_of_its_comparisons(
     checks = window.evaluate(
         f"""(found) => {{
           const outages = new outage.Outages();
-          outages.take({{ events: found.map((is_lossless) => ({{ ...{EVENT}, is_lossless }})), came_s: 1 }}, true, 2);
+          outages.take({{ events: found.map((is_lossless) => ({{ ...{EVENT}, is_lossless }})) }}, true, 2);
           return outages.checks;
         }}""",
         found,
@@ -334,6 +349,25 @@ def test_the_scale_holds_what_was_measured(window: Page) -> None:
     assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
 
 
+def test_the_scale_holds_what_is_said(window: Page) -> None:
+    """What is said of the whole run is inside of the axis, though the last two minutes had no such latency."""
+    window.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          for (const now of [10, 11]) chart.add(now, 5, now);
+          chart.mark([["median 8 ms", 8], ["99 of 100 within 14.7 s", 14_700]]);
+          chart.draw(20, [], "end");
+        }"""
+    )
+    assert window.locator(".mark-label").all_text_contents() == ["median 8 ms", "99 of 100 within 14.7 s"]
+    worst, top, bottom = (
+        float(window.locator(f"[data-key='{key}']").get_attribute("y1") or 0)
+        for key in ("mark 99 of 100 within 14.7 s", "line 100 s", "line 10 s")
+    )
+    assert top < worst < bottom
+
+
 def test_the_lengths_of_outages_do_not_overlap(window: Page) -> None:
     """The length of an earlier outage stands left of that of a later one, or is left out where it has no room."""
     window.evaluate(
@@ -368,11 +402,12 @@ def test_a_tile_has_its_name_and_number(window: Page) -> None:
     """In two lines or in one, by its code where the name has no room; its title has all."""
     window.evaluate(
         """() => {
-          document.body.innerHTML = "<svg id='carriers'></svg>";
+          document.body.innerHTML = "<svg id='carriers'></svg><span></span>";
           window.tile = (width, height) => {
             const svg = document.querySelector("svg");
             svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
-            charts.drawCarriers(svg, [{ carrier: "UA", flights: 57, delay: 3 }]);
+            const all = document.querySelector("span");
+            charts.drawCarriers(svg, all, [{ carrier: "UA", flights: 57, delay: 3 }]);
             return [...svg.querySelectorAll("text")].map((node) => node.textContent);
           };
         }"""
@@ -384,6 +419,8 @@ def test_a_tile_has_its_name_and_number(window: Page) -> None:
     assert window.evaluate("tile(60, 100)") == ["UA", "57"]
     title = window.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
+    said = window.locator("body > span").text_content()
+    assert said == "area: 57 flights that departed, none that was cancelled"
 
 
 def test_the_scale_of_delays(window: Page) -> None:

@@ -71,6 +71,8 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
         text = getattr(flight, name)
         if text != "NA":
             body[name] = text if name in ("tailnum", "origin", "dest") else int(text)
+        if name in ("sched_dep_time", "sched_arr_time", "dep_time", "arr_time"):
+            body[name] = f"{text.zfill(4)[:2]}:{text.zfill(4)[2:]}"
     if fact.kind == "scheduled":
         body["hour"] = int(flight.sched_dep_time) // 100
     late = fact.kind == "departed" and int(flight.dep_delay) >= 15

@@ -11,7 +11,7 @@ const LATE_MIN = 15;
 export const isWaiting = ({ status }) => status === "late";
 
 /** How many minutes ago a flight was due, as far as that is known. */
-const overdue = ({ time_hour: hour, sched_dep_time: due }, moment) => Math.floor((moment - Date.parse(hour) / 1000) / 60) - (due % 100);
+const overdue = ({ time_hour: hour, sched_dep_time: due }, moment) => Math.floor((moment - Date.parse(hour) / 1000) / 60) - Number(String(due).slice(3));
 
 /** How many minutes a flight at the gate has waited so far; its delay is known when it departs. */
 const waited = (record, moment) => Math.max(LATE_MIN, overdue(record, moment) || 0);

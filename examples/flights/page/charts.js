@@ -1,6 +1,6 @@
 // The treemap of carriers and the heat map of carriers and hours.
 import { area, delayFill, keep, onShade } from "./svg.js";
-import { CARRIERS, count, minutes } from "./text.js";
+import { CARRIERS, count, many, minutes } from "./text.js";
 
 const CHARACTER = 7;
 const LINE = 16;
@@ -47,9 +47,12 @@ export function merged(items) {
   return [...items.slice(0, items.length - others.length), { carrier: "others", name: `${others.length} others`, names, value, delay }];
 }
 
-export function drawCarriers(svg, records) {
+/** `all` says how many flights the tiles are: those that have left. A cancelled one has not. */
+export function drawCarriers(svg, all, records) {
   const items = records.map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
+  const departed = `area: ${many(items.reduce((sum, { value }) => sum + value, 0), "flight")} that departed, none that was cancelled`;
+  if (all.textContent !== departed) all.textContent = departed;
   keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, names, value, delay, x, y, width, height }) => {
     const title = `${names ?? name}: ${count(value)} flights, on average ${minutes(delay)}`;
     const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };

@@ -1,4 +1,4 @@
-// The latency over the last two minutes, on a logarithmic scale, with each outage in it.
+// The latency over the last two minutes, on a logarithmic scale, with each outage in it; and what is said of the whole run.
 import { area, keep } from "./svg.js";
 import { seconds } from "./text.js";
 
@@ -10,10 +10,13 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
 const [LABEL_WIDTH, LABEL_GAP] = [42, 6];
 /** A line that is shorter than so many pixels is a dot. */
 const DOT = 3;
+/** The room that the text of a mark takes above its line. */
+const MARK = 16;
 
 export class LatencyChart {
   #svg;
   #samples = [];
+  #marks = [];
 
   constructor(svg) {
     this.#svg = svg;
@@ -25,10 +28,15 @@ export class LatencyChart {
     while (this.#samples[0][0] < now - SHOWN_S) this.#samples.shift();
   }
 
+  /** Mark what is said of the whole run, each a text and its latency in milliseconds: the axis holds them from now on. */
+  mark(marks) {
+    this.#marks = marks;
+  }
+
   /** Draw it until a moment, whose name is `last`; an outage has a beginning and, once it is over, an end, in seconds since 1970. */
   draw(now, outages, last) {
     const [width, height] = area(this.#svg);
-    const most = Math.max(1000, ...this.#samples.map(([, latency]) => latency ?? 0));
+    const most = Math.max(1000, ...this.#samples.map(([, latency]) => latency ?? 0), ...this.#marks.map(([, latency]) => latency));
     const ticks = TICKS.slice(0, TICKS.findIndex(([value]) => value >= most) + 1 || TICKS.length);
     const top = Math.log10(ticks.at(-1)[0]);
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
@@ -54,6 +62,10 @@ export class LatencyChart {
           ...(hasRoom ? [label] : []),
         ];
       }),
+      ...this.#marks.flatMap(([text, latency]) => [
+        { key: `mark ${text}`, name: "line", class: "mark", x1: LEFT, x2: width - RIGHT, y1: y(latency), y2: y(latency) },
+        { key: `text ${text}`, name: "text", class: "mark-label", text, x: LEFT + 4, y: y(latency) - (y(latency) - TOP < MARK ? -MARK + 2 : 4) },
+      ]),
       ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
       ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
     ]);

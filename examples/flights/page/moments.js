@@ -6,18 +6,13 @@ const BEHIND_S = 5 * 60;
 export class Moments {
   /** By the name of a view, in seconds since 1970. */
   #newest = new Map();
-  /** By the name of a view, when its newest record came, in real seconds since 1970. */
-  #came = new Map();
   #end;
 
-  /** Note the records that a view has, and when it changed last; what a visitor has written may have no moment. */
-  take(name, records, came) {
-    const before = this.#newest.get(name) ?? -Infinity;
-    let newest = before;
+  /** Note the records that a view has; what a visitor has written may have no moment. */
+  take(name, records) {
+    let newest = this.#newest.get(name) ?? -Infinity;
     for (const { moment } of records) newest = Math.max(newest, (typeof moment === "string" && Date.parse(moment) / 1000) || -Infinity);
-    if (newest === before) return;
-    this.#newest.set(name, newest);
-    this.#came.set(name, came);
+    if (newest > -Infinity) this.#newest.set(name, newest);
   }
 
   /** Note that all that was fed until a moment has come: everything stands at it. */
@@ -28,11 +23,6 @@ export class Moments {
   /** The moment of a view; undefined before its first record. */
   of(name) {
     return this.#end ?? this.#newest.get(name);
-  }
-
-  /** When the newest record of a view came; undefined before its first one. */
-  came(name) {
-    return this.#came.get(name);
   }
 
   /** How many simulated seconds a view is behind the departures, where that is worth a word; 0 otherwise. */

@@ -10,7 +10,6 @@ const PARTS = {
 /** An outage begins when a button is pressed, and ends when changes come through and every view of the page is live again. */
 export class Outages {
   #events = [];
-  #came = null;
   /** By an event's number: when it was over for this page, in seconds since 1970; absent while it is not. */
   #over = new Map();
   /** The numbers of the events that this page saw begin. */
@@ -18,8 +17,8 @@ export class Outages {
   /** When the page's views lost the connection, where no event explains it. */
   #lost;
 
-  /** Take the events and the moment of the last change of a state, and whether the page's views are live. */
-  take({ events, came_s: came }, isLive, now) {
+  /** Take the events of a state, and whether the page's views are live. */
+  take({ events }, isLive, now) {
     this.#events = events;
     events.forEach(({ back_s: back, is_lossless: lossless }, number) => {
       if (this.#over.has(number)) return;
@@ -28,8 +27,6 @@ export class Outages {
       else if (!this.#seen.has(number)) this.#over.set(number, events[number].pressed_s + (back ?? 0));
       else if (isLive) this.#over.set(number, now);
     });
-    // The demo may get changes before this page does; what the page shows is older.
-    if (this.#lost === undefined && (this.current === undefined || events.at(-1)?.back_s === null)) this.#came = came;
     if (isLive || this.current !== undefined) this.#lost = undefined;
     else this.#lost ??= now;
   }
@@ -46,14 +43,14 @@ export class Outages {
     return this.#events.at(-1)?.is_lossless === null ? "checking" : "live";
   }
 
-  /** When the newest change came that the page shows, in seconds since 1970; null before the first. */
-  get asOf() {
-    return this.#came;
-  }
-
   /** Since when something is dead, in seconds since 1970; undefined while nothing is. */
   get since() {
     return this.current?.pressed_s ?? this.#lost;
+  }
+
+  /** What the length of the outage counts from. Changes that were on their way still come for a moment. */
+  get sinceWhat() {
+    return this.current === undefined ? "since the connection was lost" : "since it was killed";
   }
 
   /** What is dead, or that nothing is. */
@@ -81,7 +78,7 @@ export class Outages {
   }
 
   #result({ back_s: back, is_lossless: lossless, verdict, records }, number) {
-    if (!this.#over.has(number)) return "No change comes through. It starts again by itself.";
+    if (!this.#over.has(number)) return "It starts again by itself. Waiting for the first change of what was written since…";
     const waited = back === null ? "" : `Back after ${seconds(this.#over.get(number) - this.#events[number].pressed_s)}. `;
     if (lossless === null) return `${waited}Comparing every record…`;
     return `${waited}${lossless ? `${count(records)} flights compared: ${verdict}.` : verdict}`;

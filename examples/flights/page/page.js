@@ -18,6 +18,8 @@ const DRAW_MS_MAX = 1000;
 /** At the end, everything that was fed is on the page once no view has changed for longer than they are conflated. */
 const END_STILL_MS = 1200;
 const END_MS_MAX = 3500;
+/** A feed that is slower, in simulated seconds a second, is in no fast motion that is worth a word. */
+const SPEED_MIN = 60;
 const NOT_LIVE = ["reconnecting", "catching up", "failed"];
 const get = (id) => document.getElementById(id);
 const write = (node, text) => {
@@ -34,13 +36,11 @@ const views = { departures, carriers, delays, arrivals };
 
 const names = new Map();
 const board = new Departures(get("departures"), (code) => names.get(code));
-const latencies = new LatencyChart(get("latencies"));
+const chart = new LatencyChart(get("latencies"));
 const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
 const outages = new Outages();
 const moments = new Moments();
-/** By the name of a view, when it last changed, in seconds since 1970. */
-const changes = new Map();
-/** When any of them did, in milliseconds. */
+/** When any view last changed, in milliseconds. */
 let changed = 0;
 let state;
 let isPressed = false;
@@ -53,16 +53,16 @@ let isStill = false;
 function draw() {
   takeMoments(moments);
   board.draw(departures.snapshot(), moments.of("departures") ?? 0, departures.status === "live");
-  drawCarriers(get("carriers"), [...carriers.values()]);
+  drawCarriers(get("carriers"), get("departed"), [...carriers.values()]);
   drawHeat(get("heat"), [...delays.values()]);
   map.draw([...arrivals.values()]);
   drawInstant();
 }
 
 function takeMoments(taker) {
-  for (const [name, view] of Object.entries(views)) taker.take(name, view.values(), changes.get(name));
+  for (const [name, view] of Object.entries(views)) taker.take(name, view.values());
   // A landing changes no row of the board but takes one away; the carriers have it, from the same topic and never earlier.
-  if (departures.status === "live") taker.take("departures", carriers.values(), changes.get("carriers"));
+  if (departures.status === "live") taker.take("departures", carriers.values());
 }
 
 const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
@@ -71,20 +71,16 @@ const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name)
 function drawMoments() {
   const { newest } = moments;
   write(get("clock"), newest === undefined ? " " : simulated(newest));
-  const isDown = outages.phase === "down" && ended === undefined;
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
     const lag = moments.behind(node.dataset.of);
-    const came = moments.came(node.dataset.of);
-    const ago = isDown && came !== undefined ? `, ${seconds(Math.max(0, Date.now() / 1000 - came))} ago` : "";
     node.classList.toggle("behind", lag > 0);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)}${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}${ago}`);
+    write(node, moment === undefined ? "" : `as of ${since(moment, newest)} flight time${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}`);
   }
 }
 
 const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
-  down: "since the last change",
   checking: "median of the newest 200; the feed waits until everything is compared",
   ending: "median of the newest 200; the feed has stopped, and everything is compared",
   live: "from the write to Kafka to a subscriber: median of the newest 200",
@@ -104,16 +100,13 @@ function drawInstant() {
   const now = ended ?? Date.now() / 1000;
   const phase = phaseNow();
   document.body.dataset.phase = phase;
-  const [what, lasts] = get("chip").children;
-  write(what, phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
-  write(lasts, phase === "down" ? ` for ${seconds(Math.max(0, now - outages.since))}` : "");
+  write(get("chip"), phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
   const latency = state?.latency_ms ?? null;
-  // A conflated view may have had its last change after the demo had its own.
-  const last = Math.max(outages.asOf ?? -Infinity, ...Object.keys(views).map((name) => moments.came(name) ?? -Infinity));
-  write(get("latency"), phase === "down" && last > -Infinity ? seconds(Math.max(0, now - last)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), FIGURES[phase] ?? FIGURES.live);
+  // One age on the whole page: that of the outage, as the chart and the outcome have it.
+  write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
+  write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase] ?? FIGURES.live);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
-  latencies.draw(now, outages.spans, ended === undefined ? "now" : "end");
+  chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
 }
 
@@ -141,9 +134,10 @@ function takeState(taken) {
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
   // What waited out an outage comes right after it, while everything is compared: its latency belongs to the chart.
-  latencies.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
+  chart.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
+  write(get("speed"), state.speed >= SPEED_MIN ? `: each second is ${lasting(state.speed)}` : "");
   drawEvents();
   drawInstant();
 }
@@ -159,7 +153,7 @@ const sentenceOf = (verdict) => {
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 };
 
-function takeEnd({ verdict, is_lossless: lossless, summary, moment }) {
+function takeEnd({ verdict, is_lossless: lossless, summary, moment, latencies }) {
   ended = Date.now() / 1000;
   const outcome = get("outcome");
   const [title, sentence, numbers] = outcome.children;
@@ -172,6 +166,7 @@ function takeEnd({ verdict, is_lossless: lossless, summary, moment }) {
     return pair;
   }));
   outcome.hidden = false;
+  chart.mark(latencies);
   drawInstant();
   standStill(moment);
 }
@@ -231,11 +226,8 @@ function drawDue() {
   else draw();
 }
 departures.onChange((patch) => board.take(patch));
-for (const [name, view] of Object.entries(views)) {
-  view.onChange(() => {
-    changes.set(name, Date.now() / 1000);
-    soon();
-  });
+for (const view of Object.values(views)) {
+  view.onChange(soon);
   view.onStatus(soon);
 }
 airports.ready.then(() => {
@@ -245,4 +237,4 @@ setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
 new ResizeObserver(draw).observe(document.querySelector("main"));
-write(get("zone"), `by your clock (${zone()})`);
+write(get("zone"), `in real seconds, by your clock (${zone()})`);

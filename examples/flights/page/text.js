@@ -19,8 +19,8 @@ export const count = (number) => NUMBER.format(number);
 /** A number of things, whose name takes an s. */
 export const many = (number, name) => `${count(number)} ${name}${number === 1 ? "" : "s"}`;
 
-/** A simulated moment: the date and the time in New York. */
-export const simulated = (seconds) => `${CLOCK.format(seconds * 1000)}, New York time`;
+/** A simulated moment, which is no moment of the visitor's clock: the date and the time in New York. */
+export const simulated = (seconds) => `Flight time: ${CLOCK.format(seconds * 1000)} in New York`;
 
 /** A simulated moment beside a newer one: with the date where that is another. */
 export const since = (seconds, newer) => (day(seconds * 1000) === day(newer * 1000) ? TIME : DAY_TIME).format(seconds * 1000);
@@ -35,11 +35,11 @@ export const day = (moment) => DAY.format(moment);
 export const wall = (seconds) => WALL.format(seconds * 1000);
 
 /** A simulated duration, as one number. */
-export const lasting = (seconds) => (seconds < 3600 ? `${Math.round(seconds / 60)} min` : `${Number((seconds / 3600).toFixed(1))} h`);
+export const lasting = (seconds) => (seconds < 3600 ? many(Math.round(seconds / 60), "flight minute") : many(Number((seconds / 3600).toFixed(1)), "flight hour"));
 
 export const seconds = (number) => `${number.toFixed(1)} s`;
 
-/** A time of day that the data has as the digits 515 or 1340; a visitor may write a record without it. */
-export const face = (digits) => (Number.isInteger(digits) ? `${String(Math.floor(digits / 100)).padStart(2, "0")}:${String(digits % 100).padStart(2, "0")}` : "--:--");
+/** A time of day; a visitor may write a record without it, or with something else. */
+export const face = (time) => (/^\d\d:\d\d$/.test(time) ? time : "--:--");
 
 export const minutes = (delay) => (Math.abs(delay) < 0.5 ? "on time" : `${Math.abs(delay).toFixed(0)} min ${delay < 0 ? "early" : "late"}`);

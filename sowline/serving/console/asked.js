@@ -42,6 +42,8 @@ export function useSample(topic, route, isWanted) {
   return sample?.topic === topic.name ? sample.columns : undefined;
 }
 
+const leave = (live) => live && !live.stoppedAt && live.close();
+
 // The records for the filter and options in the address, or the groups of them, if there are any; nothing yet while
 // `groups` is null: they depend on the fields of a sample. If what is asked for is refused, what is shown stays. Returns
 // also the refusal, whether the records are still to come, and the groups that were asked for.
@@ -62,7 +64,7 @@ export function useLive(topic, route, groups) {
     const next = liveOf(topic, asked);
     const take = () => {
       if (held.current === next) return;
-      held.current?.close();
+      leave(held.current);
       held.current = next;
       setLive(next);
       setRefused(undefined);
@@ -74,6 +76,8 @@ export function useLive(topic, route, groups) {
         setUngrouped(grouping);
         return;
       }
+      // What was asked for before is no answer: changes of it that go on would look like one.
+      if (held.current && held.current !== next && !held.current.stoppedAt) held.current.stop();
       const { reason, message } = next.error;
       setRefused({ reason, message, asked });
       setLoading(false);
@@ -87,7 +91,7 @@ export function useLive(topic, route, groups) {
       if (held.current !== next) next.close();
     };
   }, [service.logons, topic.name, filter, condition, options, conflation, order, limit, keyOf(wanted)]);
-  useEffect(() => () => held.current?.close(), []);
+  useEffect(() => () => leave(held.current), []);
   return [live, refused, isLoading, wanted];
 }
 

@@ -1,15 +1,14 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
+import { AGGREGATES } from "./chosen.js";
 import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { TIMES, instant } from "./text.js";
+import { TIMES, instant, isLong, rounded } from "./text.js";
 import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
 const COLUMNS_MORE = 8;
-const DIGITS_MAX = 12;
-const FRACTION = 4;
 
 const ORDER = new Intl.DateTimeFormat(navigator.languages, TIMES).formatToParts(0).map(({ type }) => type).filter((type) => type !== "literal");
 
@@ -108,16 +107,12 @@ function timeOfUsual(text) {
   return Date.UTC(year, month - 1, day, hour % 24, minute, second);
 }
 
-// A time with its date and zone. Of a number with more digits than anybody wrote, such as a mean, the first ones: the mouse
-// shows all.
+// A time with its date and zone.
 function spelled(text, raw, kind) {
   if (raw === null || raw === undefined) return "";
   if (kind === "datetime" && typeof raw === "number") return instant(raw);
-  if (!isLong(raw, kind)) return text;
-  return String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
+  return isLong(raw) ? rounded(raw) : text;
 }
-
-const isLong = (raw, kind) => kind === "float" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
 
 // Marks the cells of a viewer from now on, after the changes of these records.
 export function follow(viewer, live) {
@@ -150,7 +145,8 @@ function shownIn(cell) {
 function mark(one, datagrid, table) {
   const { live, opened } = one;
   let isSeen = false;
-  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head);
+  const measured = measuredBy(live, datagrid.model._config);
+  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head, measured);
   widen(table);
   const schema = datagrid.model._schema;
   const now = performance.now();
@@ -180,23 +176,33 @@ function explain(cell, kind, value, stored) {
     const iso = new Date(value).toISOString();
     const isOther = typeof stored === "string" && stored !== iso && timeOf(stored) === value;
     more = isOther ? `${iso}\n${stored}` : iso;
-  } else if (isLong(value, kind)) {
+  } else if (isLong(value)) {
     more = String(value);
   }
   if (more) cell.title = more;
   else cell.removeAttribute("title");
 }
 
+// Says what is measured of a field, by its path, where rows are groups; nothing where they are records.
+function measuredBy({ groups }, { group_by: by, aggregates }) {
+  if (!by.length) return () => "";
+  return (path) => {
+    const asked = groups?.measures.find(({ name }) => name === path)?.aggregate ?? aggregates[path];
+    return AGGREGATES.includes(asked) ? `${asked} of ` : "";
+  };
+}
+
 // A header shows the names of a field, and its path while the pointer rests on it.
-function title(head) {
+function title(head, measured) {
   const path = head.textContent;
   const cell = head.parentElement;
+  const named = (one) => `${measured(one)}${nameOf(one)}`;
   if (path.startsWith("/")) {
-    head.textContent = nameOf(path);
+    head.textContent = named(path);
     cell.title = path;
   } else if (path === KEY_COLUMN) {
     cell.title = SOW_KEY;
-  } else if (nameOf(cell.title) !== path) {
+  } else if (named(cell.title) !== path) {
     cell.removeAttribute("title");
   }
 }
@@ -207,6 +213,7 @@ function widen(table) {
   const [leaves, ...above] = [...table.querySelectorAll("thead tr")].map((row) => [...row.cells]).reverse();
   const chars = (leaves ?? []).map(() => 0);
   const need = (at, length) => { chars[at] = Math.max(chars[at] ?? 0, length); };
+  if (above.length) leaves.forEach(({ textContent }, at) => need(at, textContent.length));
   for (const cells of above) {
     let at = 0;
     for (const { textContent, colSpan } of cells) {

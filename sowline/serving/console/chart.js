@@ -1,38 +1,46 @@
 // The tab Chart: the figures of the records or of their groups, with a title, a legend and notes; and as a table.
 import { html, useEffect, useFollowed, useLayoutEffect, useRef, useState } from "./lib.js";
+import { nowOf } from "./connection.js";
 import { figuresOf } from "./figures.js";
 import { Plot, colorsOf, loadCharts, sizeOf } from "./plot.js";
-import { figure } from "./text.js";
+import { figure, plural } from "./text.js";
 
 const EVERY_MS = 400;
+const TIME_MS = 1000;
 // The share of the time that figures may take.
 const SHARE = 10;
 
-// The figures, which follow the records: a few times a second, or less often if they take long.
+// The figures, which follow the records: a few times a second, or less often if they take long. `onDrawn` gets what is said
+// beside them, of their moment. Returns also the time of that moment, which goes on while nothing changes.
 function useFigures(live, chosen, topic, onDrawn) {
   const [figures, setFigures] = useState();
+  const [time, setTime] = useState();
   useEffect(() => {
     if (!live || !chosen) return undefined;
     let timer;
+    const tick = () => timer === undefined && live.state === "live" && setTime(nowOf());
     let wait = EVERY_MS;
     const make = () => {
       timer = undefined;
       const began = performance.now();
-      setFigures(figuresOf(live, chosen, topic));
+      setFigures({ ...figuresOf(live, chosen, topic), records: live.rows });
+      setTime(nowOf());
       wait = Math.max(EVERY_MS, SHARE * (performance.now() - began));
-      onDrawn(live);
+      onDrawn({ live, rows: live.rows, bookmark: live.bookmark });
       live.goOn();
     };
     const due = () => { timer ??= setTimeout(make, wait); };
     const news = ["state", "came", "put", "gone"];
     for (const name of news) live.addEventListener(name, due);
     make();
+    const ticking = setInterval(tick, TIME_MS);
     return () => {
       clearTimeout(timer);
+      clearInterval(ticking);
       for (const name of news) live.removeEventListener(name, due);
     };
   }, [live, JSON.stringify(chosen)]);
-  return figures;
+  return [figures, time];
 }
 
 // What is drawn, in a place that may be smaller.
@@ -88,7 +96,7 @@ function placesOf(places, { kind, names }) {
 export function Chart({ live, chosen, topic, onDrawn }) {
   const suited = useRef();
   if (chosen) suited.current = chosen;
-  const figures = useFigures(chosen ? live : undefined, suited.current, topic, onDrawn);
+  const [figures, time] = useFigures(chosen ? live : undefined, suited.current, topic, onDrawn);
   const [library, setLibrary] = useState();
   const [failed, setFailed] = useState();
   const [isTable, setTable] = useState(false);
@@ -102,6 +110,7 @@ export function Chart({ live, chosen, topic, onDrawn }) {
     <figure class="chart">
       <figcaption>
         <h2>${figures.title}</h2>
+        <span class="muted of">${plural(figures.records, topic.sow ? "record" : "message")} as of ${time}</span>
         <button type="button" class="small" aria-pressed=${isTable} onClick=${() => setTable(!isTable)} title="the figures of this chart as a table">Figures</button>
       </figcaption>
       ${!isTable && html`<${Legend} figures=${figures} colors=${colors} />`}

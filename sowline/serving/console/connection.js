@@ -10,6 +10,9 @@ export const timeOfDay = (date) => `${date.toISOString().slice(11, 19)} UTC`;
 // The time of day of the newest message of the service, while there is no connection.
 export const asOf = () => (service.isLost && service.heardAt ? `as of ${timeOfDay(service.heardAt)}` : undefined);
 
+// The time of day of what is shown now: that of the newest message while there is no connection.
+export const nowOf = () => timeOfDay((service.isLost && service.heardAt) || new Date());
+
 // When the next attempt to connect begins, in words.
 function nextTry() {
   const seconds = Math.ceil((service.client.retryAt - Date.now()) / 1000);

@@ -3,7 +3,8 @@ import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { describedFields, dividing } from "./columns.js";
 import { isField } from "./fields.js";
 import { literal, said, service } from "./service.js";
-import { count, plural } from "./text.js";
+import { count, isLong, plural, rounded } from "./text.js";
+import { nowOf } from "./connection.js";
 
 const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS NOT NULL", "BEGINS WITH", "ENDS WITH"];
 const NOTHING = { fields: [], functions: [] };
@@ -154,7 +155,7 @@ function useCounts(topic, asked, path) {
     const places = new Map();
     const look = () => {
       timer = undefined;
-      setFound(steady([...view.values()], places));
+      setFound({ values: steady([...view.values()], places), time: nowOf() });
     };
     view.onStatus((status) => status === "failed" && fail(view.error));
     view.ready.then(() => {
@@ -171,8 +172,26 @@ function useCounts(topic, asked, path) {
   return [found, error];
 }
 
-function Facet({ topic, asked, path, onFilter }) {
+// `counts` are those of the sheet, if it has all records. One that it will have needs no subscription until then.
+function FacetOf({ counts, topic, asked, path, onFilter }) {
+  if (counts && !counts.has(path)) return html`<section><h2>${path}</h2></section>`;
+  const here = counts?.get(path);
+  return here ? html`<${FacetOfSheet} path=${path} counts=${here} onFilter=${onFilter} />` : html`<${FacetOfService} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`;
+}
+
+// Counts of the service, which come at moments of their own.
+function FacetOfService({ topic, asked, path, onFilter }) {
   const [found, error] = useCounts(topic, asked, path);
+  return html`<${Facet} path=${path} found=${found?.values} time=${found?.time} error=${error} onFilter=${onFilter} />`;
+}
+
+// Counts of the records that are drawn, of the same moment.
+function FacetOfSheet({ path, counts, onFilter }) {
+  const places = useRef(new Map());
+  return html`<${Facet} path=${path} found=${steady(counts, places.current)} onFilter=${onFilter} />`;
+}
+
+function Facet({ path, found, time, error, onFilter }) {
   const shown = (found ?? []).slice(0, FACETS_MAX);
   const most = Math.max(1, ...shown.map(({ records }) => records));
   const room = Math.max(0, ...shown.map(({ records }) => count(records).length));
@@ -180,9 +199,10 @@ function Facet({ topic, asked, path, onFilter }) {
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
     ${!found && !error && service.isLost && html`<p class="muted uncounted">not counted: there is no connection</p>`}
     ${found && html`<ul aria-label="values of ${path}">${shown.map(({ value = null, records }) => html`
-      <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title="show only these">
-        <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
+      <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
+        <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : isLong(value) ? rounded(value) : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
       ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
+    ${time && html`<p class="muted of">counted by the service as of ${time}</p>`}
   </section>`;
 }
 
@@ -192,17 +212,18 @@ export const countedFields = (columns, keys) =>
 
 // The most frequent values of some fields beside the grid, with the number of all matching records that have them; one that
 // is chosen becomes part of the filter. `by` is a field that the user has chosen to count by.
-export function Facets({ topic, asked, columns, keys, by, onFilter, onBy, onClose }) {
+export function Facets({ topic, asked, sheet, columns, keys, by, onFilter, onBy, onClose }) {
   // The fields stay as they were chosen at first, whatever values come.
   const usual = useRef();
   if (!usual.current?.length) usual.current = countedFields(columns, keys);
   const paths = [...new Set([...(by ? [by] : []), ...usual.current])].slice(0, FIELDS_MAX);
+  useEffect(() => sheet.count(paths), [sheet, paths.join()]);
   return html`
     <section class="facets" aria-label="counts of values">
       <button type="button" class="quiet" onClick=${onClose} aria-label="close the counts">✕</button>
       <select value=${by} aria-label="Count by" onChange=${(event) => onBy(event.target.value)}>
         <option value="">Count by…</option>${columns.filter(({ path }) => isField(path)).map(({ path }) => html`<option value=${path}>${path}</option>`)}</select>
-      ${paths.map((path) => html`<${Facet} key=${path} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`)}
+      ${paths.map((path) => html`<${FacetOf} key=${path} counts=${sheet.shown.counts} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`)}
     </section>
   `;
 }

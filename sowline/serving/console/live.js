@@ -21,9 +21,12 @@ class Live extends EventTarget {
   error;
   // The number of changes received.
   messages = 0;
-  // The number of records that matched when they were loaded; undefined while it is not known.
+  // The number of records that matched when they were loaded, and when that was; undefined while it is not known.
   matches;
+  matchesAt;
   warnings = [];
+  // When it was stopped; undefined while it is followed.
+  stoppedAt;
   // The order that the service keeps, as pairs of a path and a direction.
   order = [];
   // Whether the service keeps the order and the number of the records.
@@ -41,6 +44,12 @@ class Live extends EventTarget {
     this.dispatchEvent(new Event("state"));
   }
 
+  // Stays as it is from now on.
+  stop() {
+    this.stoppedAt = new Date();
+    this.close();
+  }
+
   fail(error) {
     this.error = error;
     this.become("failed");
@@ -48,6 +57,11 @@ class Live extends EventTarget {
 
   accept() {
     this.dispatchEvent(new Event("accepted"));
+  }
+
+  // Whether these are all records that match.
+  get isWhole() {
+    return false;
   }
 
   // The number of records that are shown, or that the groups shown have.
@@ -97,6 +111,7 @@ class LiveView extends Live {
   async count(topic, { filter, condition }) {
     try {
       this.matches = await matchesOf(topic, { filter, condition });
+      this.matchesAt = new Date();
       this.dispatchEvent(new Event("state"));
     } catch (error) {
       console.warn("the records could not be counted", error);
@@ -146,6 +161,7 @@ class LiveRecords extends LiveView {
   #loaded = new Map();
   #goOn;
   #drawn = new Promise((resolve) => { this.#goOn = resolve; });
+  #isWhole = false;
   #closed = false;
 
   constructor(topic, { filter, condition, options, conflation, limit }) {
@@ -169,6 +185,7 @@ class LiveRecords extends LiveView {
     await counted;
     if (this.#closed) return;
     this.matches ??= this.size;
+    this.#isWhole = this.size < limit;
     const records = [...this.#loaded].map(([key, { record }]) => [key, record]);
     this.follow(this.#topic, { ...reading, options: [...conflation, reading.options].join(","), limit, records, bookmark });
     this.view.onChange(({ changes }) => this.take(changes));
@@ -206,6 +223,10 @@ class LiveRecords extends LiveView {
 
   goOn() {
     this.#goOn();
+  }
+
+  get isWhole() {
+    return this.#isWhole && this.cut === 0;
   }
 
   put(key, before, after) {

@@ -2,6 +2,7 @@
 import { Schema, UPDATED, asKind, fits, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
 import { follow, nameRecords, open } from "./cells.js";
+import { countsOf } from "./counted.js";
 import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
@@ -94,6 +95,10 @@ export class Sheet {
   // Whether the viewer shows the first records, and whether it has shown all of them since they were loaded.
   isBegun = false;
   isDrawn = false;
+  // What else is said of the records that are drawn: their number, where in the log they are, and how many have each value
+  // of the fields to count by, if all are here. What comes later is not in it.
+  shown;
+  #counted = [];
   #onShown;
   #listeners;
   #arrange;
@@ -145,6 +150,13 @@ export class Sheet {
   // Marks the row of a record, or none. In a turn: drawn at any time, the grid could read a view that the viewer has deleted.
   mark(key) {
     return this.#inTurn(() => (this.#table && !this.#closed ? open(this.#viewer, key) : undefined));
+  }
+
+  // Counts by these fields from now on.
+  count(paths) {
+    if (same(paths, this.#counted)) return;
+    this.#counted = paths;
+    this.#due();
   }
 
   // Shows the current tab in its own settings, and those of a layout, without what the user has changed otherwise.
@@ -236,6 +248,7 @@ export class Sheet {
     const dirty = [...this.#dirty];
     this.#gone.clear();
     this.#dirty.clear();
+    const shown = { rows: this.#live.rows, bookmark: this.#live.bookmark, counts: countsOf(this.#live, this.#counted) };
     if (this.#table) {
       if (gone.length) await this.#table.remove(gone);
       await this.#update(this.#table, dirty);
@@ -245,6 +258,7 @@ export class Sheet {
     // While records are loaded, each new column or kind would need a table of its own: a few of them will do.
     if (!this.#table || (this.#outgrown && (isLoaded || this.#live.size >= 2 * this.#made))) await this.#rebuild();
     this.#lock();
+    this.shown = shown;
     this.isBegun = Boolean(this.#table);
     this.isDrawn ||= isLoaded && this.isBegun;
     this.#live.goOn();

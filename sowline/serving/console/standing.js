@@ -1,6 +1,6 @@
 // The line above a grid: its state, how many rows it has, and where in the log it is.
 import { html, useEffect, useState } from "./lib.js";
-import { asOf } from "./connection.js";
+import { asOf, timeOfDay } from "./connection.js";
 import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
@@ -42,10 +42,10 @@ function useRate(live) {
 }
 
 // What is shown while something else is refused, in words.
-function shownInstead({ asked }, refused) {
+function shownInstead({ asked, stoppedAt }, refused) {
   const terms = [asked.filter, asked.condition].filter(Boolean);
-  if (asked.filter === refused.asked.filter && asked.condition === refused.asked.condition) return "showing: the options before";
-  return `showing: ${terms.length ? terms.join(" and ") : "no filter"}`;
+  const what = asked.filter === refused.asked.filter && asked.condition === refused.asked.condition ? "the options before" : terms.length ? terms.join(" and ") : "no filter";
+  return `showing: ${what}${stoppedAt ? `, as of ${timeOfDay(stoppedAt)}` : ""}`;
 }
 
 // What the chip shows: the state of the records and, where that is live, how far the service is behind the log.
@@ -73,14 +73,15 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
   const [answer] = usePolled("topics", LAG_MS);
   const served = answer?.body.topics.find(({ name }) => name === topic.name);
   const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served);
-  const rows = live?.rows ?? 0;
+  // What is drawn is of one moment: its number of rows is not that of records which came since.
+  const { rows = 0, bookmark } = sheet?.shown ?? live ?? {};
   const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};
-  const bookmark = live?.bookmark;
   return html`
     <div class="standing">
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
       <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
-      ${!asOf() && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
+      ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
+      ${!asOf() && !live?.stoppedAt && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
       ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}

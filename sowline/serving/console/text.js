@@ -18,6 +18,18 @@ export function figure(value) {
   return (Math.abs(value) < 1 ? small : parts).format(value);
 }
 
+const DIGITS_MAX = 12;
+const FRACTION = 4;
+
+// Whether a number has more digits than anybody wrote, such as a mean; and the first ones of it. The mouse shows all.
+export const isLong = (raw) => typeof raw === "number" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
+export const rounded = (raw) => String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
+
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+
+// A measure where there is room for a few digits only; a whole number has all of its own.
+export const brief = (value) => (Number.isInteger(value) ? whole : short).format(value);
+
 export function bytes(value) {
   if (value < 1024) return `${count(value)} B`;
   const unit = Math.min(4, Math.floor(Math.log2(value) / 10));

@@ -82,12 +82,16 @@ function Partitions({ topic, inLog }) {
   </table></div>`;
 }
 
+// Numbers take the same memory, whatever they are: equal sizes are no error of the figures.
+const haveEqual = (indexes) => new Set(indexes.map((one) => one.bytes)).size < indexes.length;
+
 function Indexes({ indexes }) {
   if (!indexes.length) return html`<p class="muted">No query has needed an index yet.</p>`;
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="indexes"><table class="list dense folding">
     <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><th scope="col" class="number" title="Queries that it found or sorted records for">Uses</th></tr></thead>
     <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" data-label="Uses">${count(one.uses)}</td></tr>`)}</tbody>
-  </table></div>`;
+  </table></div>
+  ${haveEqual(indexes) && html`<p class="muted">Indexes of fields with nothing but numbers have equal sizes: each number takes 8 bytes.</p>`}`;
 }
 
 const duration = (ms) => (ms === undefined ? "–" : Number(ms) < 0 ? "without limit" : Number(ms) === 0 ? "none" : span(Number(ms) / 1000));
@@ -198,12 +202,12 @@ export function TopicPage({ topic, route }) {
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!now && !error && html`<p class="muted" role="status">${answer ? "The query service serves this topic no more." : "Loading the topic…"}</p>`}
       ${now && html`
-        <h2>Definition</h2><${Facts} topic=${now} answer=${answer} seen=${seen} />
+        <h2>Definition <${Age} answer=${answer} /></h2><${Facts} topic=${now} answer=${answer} seen=${seen} />
         ${now.view && html`<h2>View</h2><${ViewFacts} topic=${now} topics=${answer.body.topics} />`}
         ${now.message_type !== "json" && html`<h2>Schema</h2><${Schemas} topic=${now} onTrouble=${setTrouble} />`}
         <h2>Partitions <${Age} answer=${isPair ? inKafka : answer} /></h2><${Partitions} topic=${(isPair && named(inKafka.body[0])) || now} inLog=${isPair && inKafka.body[1].kafka_topics[0].partitions} />
         <h2>In Kafka <${Age} answer=${inKafka} /></h2><${KafkaTopics} topic=${topic} found=${inKafka?.body[1].kafka_topics} error=${noKafka} />
-        ${now.indexes && html`<h2>Indexes</h2><${Indexes} indexes=${now.indexes} />`}
+        ${now.indexes && html`<h2>Indexes <${Age} answer=${answer} /></h2><${Indexes} indexes=${now.indexes} />`}
         <h2 ref=${messages}>Messages</h2><${Tail} topic=${topic} route=${route} seen=${seen} onRead=${() => setRead(true)} onRetry=${({ value }, way) => setWriting(way === "delta" ? { way, delta: value } : { way, text: value })} />`}
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>

@@ -1,6 +1,6 @@
 // The form to write whole records, deltas, deltas of documents, and deletions; it shows the outcome.
 import { useAttempt } from "./attempt.js";
-import { isNumeric } from "./columns.js";
+import { describedFields, isNumeric } from "./columns.js";
 import { Offline, useService } from "./connection.js";
 import { EditForm } from "./edit.js";
 import { joinedKey, keyPaths, splitKeys, stepsOf, takesKeys } from "./fields.js";
@@ -30,6 +30,10 @@ function emptyRecord(topic, columns) {
   }
   return JSON.stringify(record, null, 2);
 }
+
+// The fields that the service describes, as columns: their kinds before the grid has its columns, or where there is none.
+const KINDS = { integer: "integer", number: "float" };
+const columnsOf = ({ fields }) => fields.map(({ path, kinds }) => ({ path, kind: kinds.map((kind) => KINDS[kind] ?? kind).sort().at(-1) }));
 
 function listed(text) {
   try {
@@ -63,6 +67,10 @@ export function WriteDialog({ topic, begin, columns = [], onClose }) {
 
   useEffect(() => {
     dialog.current.showModal();
+    const usual = emptyRecord(topic, columns);
+    const known = new Set(columns.map(({ path }) => path));
+    if (body !== usual || keyPaths(topic).every((path) => known.has(path))) return;
+    describedFields(topic).then((found) => setBody((now) => (now === usual ? emptyRecord(topic, [...columnsOf(found), ...columns]) : now)), () => {}); // texts do
   }, []);
 
   const selection = () => (by === "keys" ? { sowKeys: listed(keys) } : { filter });

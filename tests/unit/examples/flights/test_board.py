@@ -17,7 +17,7 @@ FLIGHT = {
     "time_hour": "2013-01-01T10:00:00Z",
     "origin": "JFK",
     "dest": "BQN",
-    "sched_dep_time": 545,
+    "sched_dep_time": "05:45",
     "status": "late",
 }
 DEPARTED = {**FLIGHT, "status": "departed late", "dep_delay": 38}
@@ -95,17 +95,17 @@ def test_crowded_board() -> None:
     """A board that does not fit shows the flights that are due first, and says how many more there are."""
     board = Board("JFK")
     for number in range(5):
-        board.take(message("publish", {**FLIGHT, "flight": number, "sched_dep_time": 900 - number}))
+        board.take(message("publish", {**FLIGHT, "flight": number, "sched_dep_time": f"08:{50 - number}"}))
     text = shown(board, rows_max=2)
-    assert "08:96" in text
+    assert "08:46" in text
     assert "09:00" not in text
     assert "… and 3 more" in text
 
 
 def test_order() -> None:
     """Flights stand in the order in which they were due, across midnight too."""
-    late = {**FLIGHT, "time_hour": "2013-01-02T04:00:00Z", "sched_dep_time": 2359}
-    early = {**FLIGHT, "time_hour": "2013-01-02T10:00:00Z", "sched_dep_time": 500}
+    late = {**FLIGHT, "time_hour": "2013-01-02T04:00:00Z", "sched_dep_time": "23:59"}
+    early = {**FLIGHT, "time_hour": "2013-01-02T10:00:00Z", "sched_dep_time": "05:00"}
     assert by_departure([early, late]) == [late, early]
 
 

@@ -135,6 +135,18 @@ def test_statistics_of_indexes() -> None:
     assert all(one["bytes"] > 0 for one in statistics.values())
 
 
+def test_sizes_are_those_of_the_records_that_are_there() -> None:
+    """Indexes that were made while the topic was empty do not all have the size of none."""
+    topic = Topic()
+    asked(topic, "/a = 'x' OR /b = 'x'")
+    asked(topic, "/a = 'x' OR /b = 'x'")
+    for number in range(2 * CHUNK):
+        topic.put(number, a="x", b=str(number))
+    bytes_of = {one["fields"]: one["bytes"] for one in topic.indexes.statistics()}
+    assert bytes_of["/a"] > 2 * CHUNK
+    assert bytes_of["/b"] > 10 * bytes_of["/a"]
+
+
 def test_an_empty_topic_is_indexed_at_once() -> None:
     """And what comes later is found."""
     topic = Topic()
