@@ -80,12 +80,13 @@ coverage: set-up ## which lines the tests run; those of the pure packages that t
 	@$(BIN)/python -m tests.untested
 	@$(BIN)/python -m tests.alone
 
-lint: set-up ## style, types, import directions
+lint: set-up ## style, types, import directions, workflows
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/basedpyright --level error
 	@$(BIN)/lint-imports
+	@$(BIN)/zizmor --offline --quiet .github
 
 docs: set-up ## the documentation as a site, in build/docs/
 	@$(BIN)/python -m sphinx -c docs -W --keep-going -n -q . build/docs $(ARGS)

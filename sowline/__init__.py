@@ -1,9 +1,8 @@
 """Sowline keeps the State of the World of Kafka topics: the code that every service and client shares.
 
-The names below are imported at first use, because services need no client.
+The names below are imported at first use, because services need no client (`lazy_exports`).
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sowline.version import __version__
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
     from sowline.subscriptions.ask import Ask
     from sowline.wire.client_message import Message
 
+# To a type checker, a module with this function has every name, also a misspelled one.
+if not TYPE_CHECKING:
+    from sowline.lazy_exports import __getattr__ as __getattr__
+
 __all__ = [
     "Ask",
     "AsyncClient",
@@ -30,24 +33,3 @@ __all__ = [
     "SowlineError",
     "__version__",
 ]
-
-_MODULES = {
-    "Ask": "sowline.subscriptions.ask",
-    "AsyncClient": "sowline.client.async_client",
-    "AsyncLocalView": "sowline.client.local_view",
-    "Client": "sowline.client.client",
-    "DeliveryReport": "sowline.client.write_options",
-    "LocalView": "sowline.client.local_view",
-    "Message": "sowline.wire.client_message",
-    "Publisher": "sowline.client.publisher",
-    "SowlineError": "sowline.errors",
-}
-
-
-# To a type checker, a module with this function has every name, also a misspelled one.
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module 'sowline' has no attribute {name!r}")
-        return getattr(import_module(_MODULES[name]), name)

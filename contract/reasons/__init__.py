@@ -4,12 +4,7 @@ Read them when an error, a dead letter or a failed command carries a code that y
 with the codes that the product raises.
 """
 
-from contract.reasons.access import ACCESS
-from contract.reasons.operation import OPERATION
+from contract.reasons.catalog import REASONS
 from contract.reasons.reason import Reason
-from contract.reasons.records import RECORDS
-from contract.reasons.requests import REQUESTS
 
 __all__ = ["REASONS", "Reason"]
-
-REASONS = (*ACCESS, *OPERATION, *RECORDS, *REQUESTS)

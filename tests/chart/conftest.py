@@ -5,12 +5,12 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import yaml
 
-from tests.chart.kubernetes_schemas import KUBERNETES, schema_location
+from tests.chart.kubernetes_schemas import NEWEST, schema_locations
 
 CHART = Path(__file__).parents[2] / "helm" / "sowline"
 NEEDS = {"helm_template": ("helm",), "check": ("go", "kubeconform")}
@@ -18,7 +18,27 @@ NEEDS = {"helm_template": ("helm",), "check": ("go", "kubeconform")}
 
 Objects = list[dict[str, Any]]
 Values = dict[str, Any]
-Render = Callable[[Values], Objects]
+
+
+class HelmTemplate(Protocol):
+    """Run `helm template` with values, for a version of Kubernetes."""
+
+    def __call__(self, values: Values, kubernetes: str = ...) -> subprocess.CompletedProcess[str]:
+        """Return how it ended."""
+
+
+class Render(Protocol):
+    """Render the chart with values, which must be right, for a version of Kubernetes."""
+
+    def __call__(self, values: Values, kubernetes: str = ...) -> Objects:
+        """Return the objects."""
+
+
+class Check(Protocol):
+    """Validate objects by the schemas of a version of Kubernetes."""
+
+    def __call__(self, objects: Objects, kubernetes: str = ...) -> list[str]:
+        """Return what is wrong with them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -128,31 +148,27 @@ def sharded() -> Values:
     }
 
 
-@pytest.fixture(scope="session")
-def helm_template(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[Values], subprocess.CompletedProcess[str]]:
-    """Run `helm template` with values."""
-    directory = tmp_path_factory.mktemp("chart")
-
-    def run(values: Values) -> subprocess.CompletedProcess[str]:
-        path = directory / "values.yaml"
-        path.write_text(yaml.safe_dump(values))
-        command = ["helm", "template", "blue", str(CHART), "-f", str(path), "--kube-version", KUBERNETES]
-        return subprocess.run(command, capture_output=True, text=True)
-
-    return run
+def template(values: Values, kubernetes: str = NEWEST) -> subprocess.CompletedProcess[str]:
+    """Run `helm template` with values, for a version of Kubernetes."""
+    command = ["helm", "template", "blue", str(CHART), "-f", "-", "--kube-version", kubernetes]
+    return subprocess.run(command, input=yaml.safe_dump(values), capture_output=True, text=True)
 
 
 @pytest.fixture(scope="session")
-def render(helm_template: Callable[[Values], subprocess.CompletedProcess[str]]) -> Render:
+def helm_template() -> HelmTemplate:
+    """Run `helm template` with values: a test that takes it needs Helm."""
+    return template
+
+
+@pytest.fixture(scope="session")
+def render(helm_template: HelmTemplate) -> Render:
     """Render the chart with values, which must be right, into its objects: once for the same values."""
     rendered: dict[str, Objects] = {}
 
-    def run(values: Values) -> Objects:
-        key = json.dumps(values)
+    def run(values: Values, kubernetes: str = NEWEST) -> Objects:
+        key = json.dumps([kubernetes, values])
         if key not in rendered:
-            result = helm_template(values)
+            result = helm_template(values, kubernetes)
             assert result.returncode == 0, result.stderr
             rendered[key] = list(yaml.load_all(result.stdout, yaml.CSafeLoader))
         return copy.deepcopy(rendered[key])
@@ -161,7 +177,7 @@ def render(helm_template: Callable[[Values], subprocess.CompletedProcess[str]]) 
 
 
 @pytest.fixture(scope="session")
-def refusal(helm_template: Callable[[Values], subprocess.CompletedProcess[str]]) -> Callable[[Values], str]:
+def refusal(helm_template: HelmTemplate) -> Callable[[Values], str]:
     """Render the chart with values, which must be wrong, and return what Helm says."""
 
     def run(values: Values) -> str:
@@ -173,12 +189,12 @@ def refusal(helm_template: Callable[[Values], subprocess.CompletedProcess[str]])
 
 
 @pytest.fixture(scope="session")
-def check() -> Callable[[Objects], list[str]]:
+def check() -> Check:
     """Return what kubeconform finds wrong with objects."""
-    location = schema_location()
 
-    def run(objects: Objects) -> list[str]:
-        command = ["kubeconform", "-strict", "-output", "json", "-verbose", "-schema-location", location]
+    def run(objects: Objects, kubernetes: str = NEWEST) -> list[str]:
+        locations = [word for one in schema_locations(kubernetes) for word in ("-schema-location", one)]
+        command = ["kubeconform", "-strict", "-output", "json", "-verbose", *locations]
         answer = subprocess.run(command, input=yaml.safe_dump_all(objects), capture_output=True, text=True)
         results = json.loads(answer.stdout)["resources"]
         assert len(results) == len(objects), answer.stderr

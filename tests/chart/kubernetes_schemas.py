@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ import yaml
 
 from sowline.runtime.jars import cache_dir
 
-KUBERNETES = "v1.36.3"
+OLDEST, NEWEST = "v1.25.16", "v1.36.3"
+VERSIONS = (OLDEST, "v1.31.14", NEWEST)
+"""The oldest release that the chart accepts, the newest, and one between them."""
 KINDS = (
     "ConfigMap",
     "Deployment",
@@ -31,7 +33,7 @@ KINDS = (
     "ServiceAccount",
     "StatefulSet",
 )
-OPENAPI = ("k8s.io/kubernetes", KUBERNETES, "api/openapi-spec/swagger.json")
+OPENAPI = ("k8s.io/kubernetes", "api/openapi-spec/swagger.json")
 CUSTOM = (
     (
         "github.com/kubeflow/spark-operator/v2",
@@ -48,31 +50,44 @@ CUSTOM = (
 Schema = dict[str, Any]
 
 
-def schema_location() -> str:
-    """Return kubeconform's `-schema-location`: where each kind's schema lies, made first if it is not there yet."""
-    of_what = hashlib.sha256(repr((OPENAPI, KINDS, CUSTOM)).encode()).hexdigest()[:12]
-    directory = cache_dir() / "kubernetes-schemas" / f"{KUBERNETES}-{of_what}"
-    if not directory.is_dir():
-        _make(directory)
-    return f"{directory}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+def schema_locations(version: str) -> tuple[str, str]:
+    """Return kubeconform's `-schema-location`s for a version of Kubernetes: where each kind's schema lies.
+
+    What is not there yet is made first.
+    """
+    builtin = _directory(version, (OPENAPI, KINDS), lambda modules: _builtin(modules, version))
+    custom = _directory("custom", CUSTOM, _custom)
+    name = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+    return f"{builtin}/{name}", f"{custom}/{name}"
 
 
-def _make(directory: Path) -> None:
+def _directory(name: str, source: object, schemas: Callable[[Path], Iterable[tuple[str, Schema]]]) -> Path:
+    """Return a directory of schemas, made by `schemas` in an earlier run or this one."""
+    source_hash = hashlib.sha256(repr(source).encode()).hexdigest()[:12]
+    directory = cache_dir() / "kubernetes-schemas" / f"{name}-{source_hash}"
+    if directory.is_dir():
+        return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent) as half:
-        schemas = Path(half, "schemas")
-        schemas.mkdir()
-        modules = Path(half, "modules")
-        openapi = json.loads(_file_of_module(modules, *OPENAPI))
-        made = [*schemas_of(openapi["definitions"])]
-        for document in CUSTOM:
-            made += schemas_of_custom(yaml.safe_load(_file_of_module(modules, *document)))
-        for name, schema in made:
-            (schemas / name).write_text(json.dumps(schema))
+        made = Path(half, "schemas")
+        made.mkdir()
+        for file, schema in schemas(Path(half, "modules")):
+            (made / file).write_text(json.dumps(schema))
         try:
-            schemas.rename(directory)
+            made.rename(directory)
         except OSError:  # another run was first
             assert directory.is_dir()
+    return directory
+
+
+def _builtin(modules: Path, version: str) -> Iterable[tuple[str, Schema]]:
+    module, path = OPENAPI
+    return schemas_of(json.loads(_file_of_module(modules, module, version, path))["definitions"])
+
+
+def _custom(modules: Path) -> Iterable[tuple[str, Schema]]:
+    for document in CUSTOM:
+        yield from schemas_of_custom(yaml.safe_load(_file_of_module(modules, *document)))
 
 
 def _file_of_module(modules: Path, module: str, version: str, path: str) -> str:

@@ -1,7 +1,6 @@
 """What the chart installs is what Kubernetes accepts, and what the services expect."""
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,23 @@ import yaml
 from sowline.config.settings import Settings, read_settings
 from sowline.config.topics import load_topics
 from sowline_ingest.definition import load_pipeline
-from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least, sharded
+from tests.chart.conftest import (
+    CHART,
+    PIPELINE,
+    Check,
+    HelmTemplate,
+    Objects,
+    Render,
+    Values,
+    everything,
+    least,
+    sharded,
+)
+from tests.chart.kubernetes_schemas import NEWEST, OLDEST, VERSIONS
 
 ROOT = CHART.parents[1]
 SERVICES = {"materializer": 8081, "query-service": 8080, "views": 8083, "fanout": 8082}
 PIPELINES = ["pipeline-clicks", "pipeline-orders"]
-
-Check = Callable[[Objects], list[str]]
 
 
 def pods(objects: Objects) -> dict[str, Any]:
@@ -33,10 +42,28 @@ def environment(pod: Any) -> dict[str, str | None]:
     return {variable["name"]: variable.get("value") for variable in pod["containers"][0]["env"]}
 
 
+@pytest.mark.parametrize("kubernetes", VERSIONS)
 @pytest.mark.parametrize("values", [least(), everything(), sharded()], ids=["least", "everything", "sharded"])
-def test_kubernetes_accepts_it(values: Values, render: Render, check: Check) -> None:
-    """Every object is valid by Kubernetes' own schemas, which allow no unknown field."""
-    assert check(render(values)) == []
+def test_kubernetes_accepts_it(kubernetes: str, values: Values, render: Render, check: Check) -> None:
+    """Every object is valid by the schemas of that version of Kubernetes, which allow no unknown field."""
+    assert check(render(values, kubernetes), kubernetes) == []
+
+
+def test_each_version_has_its_own_schemas(render: Render, check: Check) -> None:
+    """The oldest refuses the field that version 1.27 brought to the budgets of disruptions."""
+    found = check(render(least(), NEWEST), OLDEST)
+    assert found
+    assert all("unhealthyPodEvictionPolicy" in one for one in found)
+
+
+def test_the_oldest_version_is_the_first_that_the_chart_accepts(helm_template: HelmTemplate) -> None:
+    """Older versions are refused, and all of its own patches are accepted."""
+    declared = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    first = declared.removeprefix(">=").removesuffix(".0-0")
+    assert OLDEST.startswith(f"v{first}.")
+    assert helm_template(least(), f"{first}.0").returncode == 0
+    refused = helm_template(least(), "1.24.17")
+    assert "incompatible with Kubernetes v1.24.17" in refused.stderr
 
 
 def test_check_finds_mistakes(render: Render, check: Check) -> None:

@@ -1,6 +1,5 @@
 """The manifest for the Spark operator is what that accepts, and names what there is here."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from sowline.runtime.jars import SPARK_CONNECTOR
 from sowline_ingest.__main__ import main
 from sowline_ingest.definition import load_pipeline
 from sowline_ingest.submit import APPLICATION
-from tests.chart.conftest import CHART, Objects
+from tests.chart.conftest import CHART, Check, Objects
 
 DEPLOY = CHART.parents[1] / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
@@ -39,14 +38,12 @@ def file(manifest: Objects, tmp_path: Path) -> Path:
     return path
 
 
-def test_operator_accepts_it(manifest: Objects, check: Callable[[Objects], list[str]]) -> None:
+def test_operator_accepts_it(manifest: Objects, check: Check) -> None:
     """Every object is valid by Kubernetes' and the operator's own schemas, which allow no unknown field."""
     assert check(manifest) == []
 
 
-def test_check_finds_mistakes(
-    manifest: Objects, application: Any, check: Callable[[Objects], list[str]]
-) -> None:
+def test_check_finds_mistakes(manifest: Objects, application: Any, check: Check) -> None:
     """The check is one: it finds an unknown field, and a value that there is not."""
     application["driver"]["memry"] = "1g"
     application["restartPolicy"]["type"] = "Sometimes"

@@ -11,7 +11,8 @@ from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+PACKAGES = LOCK["package"]
 ADVICE = "run .venv/bin/uv lock, and commit uv.lock"
 
 Wanted = tuple[str, frozenset[str], str | None, SpecifierSet]
@@ -59,6 +60,12 @@ def test_it_is_of_this_project() -> None:
     assert locked.keys() == PROJECT["dependency-groups"].keys(), ADVICE
     for name in PROJECT["dependency-groups"]:
         assert of_lock(locked[name]) == of_project(group(name)), ADVICE
+
+
+def test_it_takes_no_version_of_the_last_days() -> None:
+    """A malicious release is usually found within days; an update of the lock takes what is a week old."""
+    assert PROJECT["tool"]["uv"]["exclude-newer"] == "7 days"
+    assert LOCK["options"]["exclude-newer-span"] == "P7D", ADVICE
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package["name"])

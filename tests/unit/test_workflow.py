@@ -71,6 +71,16 @@ def test_only_a_tag_publishes() -> None:
     assert jobs["publish"]["environment"] == "release"
 
 
+def test_npm_knows_trusted_publishing() -> None:
+    """The npm that comes with Node 24 does; an older one would ask for a token that there is not."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]["publish"][
+        "steps"
+    ]
+    (number,) = [n for n, step in enumerate(steps) if "actions/setup-node@" in step.get("uses", "")]
+    assert steps[number]["with"] == {"node-version": "24", "package-manager-cache": False}
+    assert number < next(n for n, step in enumerate(steps) if "npm publish" in step.get("run", ""))
+
+
 def test_a_release_installs_what_it_publishes() -> None:
     """The packages are tested between being built and being handed on."""
     steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]["packages"][

@@ -20,8 +20,8 @@ from google.protobuf.message import DecodeError, Message
 
 from sowline.codecs.codec import CompilerAway
 from sowline.codecs.errors import bad_message, bad_schema
+from sowline.codecs.protobuf.built_in_imports import built_in_imports
 from sowline.codecs.protobuf.fields import messages_below
-from sowline.codecs.protobuf.imports import built_in_imports
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 

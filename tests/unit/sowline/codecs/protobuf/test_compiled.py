@@ -1,6 +1,5 @@
 """Compiled schemas: what is valid, the compiler, imports, and which message is meant."""
 
-import re
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -8,13 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka.schema_registry.confluent import meta_pb2
-from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from sowline.codecs.codec import CompilerAway, codec_of
 from sowline.codecs.protobuf import compiled
-from sowline.codecs.protobuf.imports import built_in_imports
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
 from tests.unit.sowline.codecs.protobuf.schemas import proto_schema, record_schema
@@ -290,20 +286,6 @@ def test_imports_that_registries_have() -> None:
         b'"fee":{"currency_code":"EUR","units":3,"nanos":0},"more":{"metadata":"AQ==","value":""}}'
     )
     assert orjson.loads(_written(Schema("protobuf", BUILT_IN), body)) == orjson.loads(body)
-
-
-def test_built_in_imports() -> None:
-    """Each compiles; the ones that are ours have the names and numbers that Confluent's client has."""
-    imports = "".join(f'import "{name}"; ' for name in built_in_imports())
-    text = f'syntax = "proto3"; {imports} message R {{ int32 n = 1; }}'
-    files = {file.name: file for file in compiled._files(text, ())}
-    for module in (meta_pb2, decimal_pb2, variant_pb2):
-        theirs = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
-        ours = files[theirs.name]
-        for file in (theirs, ours):
-            file.ClearField("options")
-        assert re.sub(r"\s+json_name: .*", "", str(ours)) == str(theirs)
-    codec_of(Schema("protobuf", text))
 
 
 def test_a_reference_may_have_the_name_of_a_directory_of_built_in_imports() -> None:

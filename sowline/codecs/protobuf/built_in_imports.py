@@ -7,7 +7,7 @@ from typing import Final
 
 # The package has no other module to import. If it is missing, this raises the error that names the extra.
 _GOOGLE_TYPES: Final = files("google.type")
-_OURS: Final = Path(__file__).parent
+_OURS: Final = Path(__file__).with_name("imports")
 
 
 @cache

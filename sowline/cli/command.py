@@ -1,0 +1,102 @@
+"""The command `sowline`: its subcommands, and how each reports errors and ends."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sowline.cli.bench import bench
+from sowline.cli.connection import CONNECTION_OPTIONS
+from sowline.cli.dead import dead
+from sowline.cli.doctor.command import doctor
+from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
+from sowline.cli.interrupt import end_on_interrupt
+from sowline.cli.kafka import kafka
+from sowline.cli.operate import backup, dump, rebuild, restore, verify
+from sowline.cli.reading import explain, sow, sow_and_subscribe, subscribe, timeline, topics
+from sowline.cli.schema_commands import schemas
+from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up, views
+from sowline.cli.token import token
+from sowline.cli.top.command import top
+from sowline.cli.types import types
+from sowline.cli.writing import delete, delta, delta_publish, publish
+from sowline.config.yaml_file import YamlFileError
+from sowline.errors import SowlineError
+from sowline.model.printable import printable
+from sowline.version import __version__
+
+_HINTS = {
+    "logon required": "; give the command a token with --token-file or --token, or in SOWLINE_TOKEN",
+}
+"""Advice for the user of a command, by the reason of an error whose message is written for programs."""
+
+
+class CliGroup(HelpGroup):
+    """Prints errors and exits with 1: one sentence, or one for each problem of a file."""
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Run the command of the arguments, and end the process with its exit code."""
+        try:
+            try:
+                return super().main(*given, **named)
+            finally:
+                # An error of the flush at the interpreter's end would not change the exit code
+                # (test_an_output_that_is_full).
+                sys.stdout.flush()
+        except OSError as error:
+            _give_up_output()
+            file = f": {error.filename}" if error.filename else ""
+            click.echo(f"failed: {error.strerror or error}{file}", err=True)
+            sys.exit(1)
+
+    def invoke(self, context: click.Context) -> object:
+        """Run the command of the context."""
+        end_on_interrupt()
+        try:
+            return super().invoke(context)
+        except YamlFileError as error:
+            click.echo("\n".join(map(str, error.problems)), err=True)
+            sys.exit(1)
+        except SowlineError as error:
+            # The message may quote a text of another user, which must not steer this terminal.
+            message = "\n".join(map(printable, error.message.split("\n")))
+            click.echo(f"{error.reason}: {message}{_HINTS.get(error.reason, '')}", err=True)
+            sys.exit(1)
+        except UnicodeError as error:
+            found = getattr(error, "object", "")[getattr(error, "start", 0) :]
+            found = found if isinstance(found, bytes) else found.encode(errors="surrogateescape")
+            click.echo(f"bad request: {not_utf8(found)}", err=True)
+            sys.exit(1)
+        except BrokenPipeError:
+            # The reader has ended, as `head` does. The interpreter flushes the output once more at its end, and would
+            # print that error.
+            sys.stderr.close()
+            sys.exit(0)
+
+
+def _give_up_output() -> None:
+    """Discard what could not be written: the interpreter tries again when it ends, and would print that error."""
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+@click.group(cls=CliGroup, connection=CONNECTION_OPTIONS, context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="sowline")
+def main() -> None:
+    """Keep and query the State of the World of Kafka topics.
+
+    `sowline COMMAND --help` describes a command, with an example.
+    """
+
+
+main.add_commands(
+    {
+        "Run": (up, materializer, query_service, gateway, views, fanout, pipeline, kafka),
+        "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
+        "Write": (publish, delta_publish, delta, delete),
+        "Operate": (top, doctor, bench, dead, schemas, dump, verify, backup, restore, rebuild, token),
+    }
+)
