@@ -157,7 +157,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     [`timeline`](#timeline) is for."""
     sow_key: str = ""
     """The SOW key of the record to write, on a topic whose [publishers supply the
-    keys](#keys-that-publishers-give). Reads take `sow_keys`."""
+    keys](#keys-supplied-by-publishers). Reads take `sow_keys`."""
     tags: str | tuple[str, ...] = ()
     """The [tags](emodb.md#tags-and-change-ids) of a write to a document: an array of strings, or one
     comma-separated string."""

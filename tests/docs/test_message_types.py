@@ -434,7 +434,7 @@ MEANS: dict[str, Callable[[Change], bool]] = {
     "absent": lambda change: change.written == BARE and change.read == BARE,
     "as dropped and added": as_dropped_and_added,
     "read": is_read,
-    "cut": lambda change: change.read == {"id": 1, "x": change.written["x"] % 2**32},
+    "truncated": lambda change: change.read == {"id": 1, "x": change.written["x"] % 2**32},
     "bad message": lambda change: change.read == "bad message",
     "incompatible schema": lambda change: change.read == "incompatible schema",
 }
@@ -532,7 +532,7 @@ WRITER_CHANGES: dict[str, tuple[dict[str, list[Change]], ...]] = {
         },
         {
             "read": [Change(proto("int64 x = 2;"), proto("int32 x = 2;"), ONE, ONE)],
-            "cut if the value is too large": [
+            "truncated if the value is too large": [
                 Change(
                     proto("int64 x = 2;"), proto("int32 x = 2;"), {"id": 1, "x": 2**32 + 5}, {"id": 1, "x": 5}
                 )
