@@ -5,7 +5,7 @@ made at the start. Changed rows are noted and indexed some thousands at a time, 
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -152,8 +152,7 @@ class Indexes:
 
     def _make_at_once(self, wanted: frozenset[Path]) -> None:
         with self._being_made([Column(path) for path in self._missing(wanted)], [], wanted) as filling:
-            for _ in filling:
-                pass
+            deque(filling, maxlen=0)
 
     @contextmanager
     def _being_made(
@@ -230,12 +229,8 @@ class Indexes:
         return columns + sum(index.nbytes for index in self._hashes)
 
     def statistics(self) -> list[dict[str, Any]]:
-        """Return the kind, the fields, the estimated memory, and the number of uses of each index.
-
-        Changed rows that wait are indexed first, as before a query: without them, all indexes of a topic that nobody
-        has queried since it was empty would have the same few bytes.
-        """
-        self._refresh()
+        """Return the kind, the fields, the estimated memory, and the number of uses of each index."""
+        self._refresh()  # else all indexes of a topic that was not queried since it was empty have the same few bytes
         hashes = ((HASH_INDEX, ",".join(map(str, index.paths)), index.nbytes) for index in self._hashes)
         memos = ((MEMO_INDEX, str(path), column.nbytes) for path, column in self._columns.items())
         return [
