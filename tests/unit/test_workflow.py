@@ -1,6 +1,7 @@
 """The workflow of the public forge runs what any CI runs, and only code that can't change behind our backs."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,24 @@ def test_only_a_tag_publishes() -> None:
     assert {*jobs["images"]["needs"]} == jobs.keys() - PUBLISHING.keys()
     assert jobs["publish"]["needs"] == ["images"]
     assert jobs["publish"]["environment"] == "release"
+
+
+def test_pypi_links_to_the_repository(tmp_path: Path) -> None:
+    """The step that writes the links leaves a valid pyproject.toml; each page that it names is in the repository."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]["packages"][
+        "steps"
+    ]
+    (step,) = [one for one in steps if "[project.urls]" in one.get("run", "")]
+    project = tmp_path / "pyproject.toml"
+    project.write_text((ROOT / "pyproject.toml").read_text())
+    page = "https://forge.example.com/who/sowline"
+    subprocess.run(["bash", "-ec", step["run"]], cwd=tmp_path, env={"PAGE": page}, check=True)
+    urls = tomllib.loads(project.read_text())["project"]["urls"]
+    assert urls.keys() == {"Documentation", "Repository", "Issues", "Changelog"}
+    assert (urls.pop("Repository"), urls.pop("Issues")) == (page, f"{page}/issues")
+    assert [
+        url for url in urls.values() if not (ROOT / url.removeprefix(f"{page}/blob/main/")).is_file()
+    ] == []
 
 
 def test_npm_knows_trusted_publishing() -> None:
