@@ -1,12 +1,17 @@
 """The workflow of the public forge runs what any CI runs, and only code that can't change behind our backs."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from sowline.version import __version__
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*"))
@@ -69,6 +74,48 @@ def test_only_a_tag_publishes() -> None:
     assert {*jobs["images"]["needs"]} == jobs.keys() - PUBLISHING.keys()
     assert jobs["publish"]["needs"] == ["images"]
     assert jobs["publish"]["environment"] == "release"
+
+
+def test_a_release_is_named_by_its_tag() -> None:
+    """The step passes with the tag of this version alone, and before anything is installed."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]["checks"][
+        "steps"
+    ]
+    (step,) = [one for one in steps if one.get("name") == "The tag is the version"]
+    python = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    codes = [
+        subprocess.run(
+            ["bash", "-ec", step["run"]], cwd=ROOT, env=python | {"GITHUB_REF_NAME": tag}
+        ).returncode
+        for tag in (f"v{__version__}", __version__, "v0.0.1")
+    ]
+    assert codes == [0, 1, 1]
+
+
+def test_the_tag_of_this_commit_is_its_version() -> None:
+    """A wrong tag fails in the tests too, before it is pushed; a clone without tags has none to compare."""
+    done = subprocess.run(
+        ["git", "tag", "--points-at", "HEAD", "v*"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert set(done.stdout.split()) <= {f"v{__version__}"}
+
+
+def test_pypi_links_to_the_repository(tmp_path: Path) -> None:
+    """The step that writes the links leaves a valid pyproject.toml; each page that it names is in the repository."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]["packages"][
+        "steps"
+    ]
+    (step,) = [one for one in steps if "[project.urls]" in one.get("run", "")]
+    project = tmp_path / "pyproject.toml"
+    project.write_text((ROOT / "pyproject.toml").read_text())
+    page = "https://forge.example.com/who/sowline"
+    subprocess.run(["bash", "-ec", step["run"]], cwd=tmp_path, env={"PAGE": page}, check=True)
+    urls = tomllib.loads(project.read_text())["project"]["urls"]
+    assert urls.keys() == {"Documentation", "Repository", "Issues", "Changelog"}
+    assert (urls.pop("Repository"), urls.pop("Issues")) == (page, f"{page}/issues")
+    assert [
+        url for url in urls.values() if not (ROOT / url.removeprefix(f"{page}/blob/main/")).is_file()
+    ] == []
 
 
 def test_npm_knows_trusted_publishing() -> None:
