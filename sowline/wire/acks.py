@@ -15,25 +15,25 @@ RECEIVED, PROCESSED, COMPLETED, PERSISTED, STATS = ACK_TYPES = (
     "stats",
 )
 
-_AT_ONCE = {RECEIVED: "at once", PROCESSED: "when it is done", COMPLETED: "with `processed`"}
+_AT_ONCE = {RECEIVED: "immediately", PROCESSED: "when it is done", COMPLETED: "with `processed`"}
 _QUERY = {
-    RECEIVED: "at once",
+    RECEIVED: "immediately",
     PROCESSED: "when the snapshot is fixed",
     COMPLETED: "after the result",
 }
 _SUBSCRIPTION = {
-    RECEIVED: "at once",
+    RECEIVED: "immediately",
     PROCESSED: "when it has started",
     COMPLETED: "with `processed`; from a bookmark, after the replay; with an end, always at that end",
 }
 _SNAPSHOT = {
-    RECEIVED: "at once",
+    RECEIVED: "immediately",
     PROCESSED: "when it has started",
     COMPLETED: "after the group; from a bookmark, after the replay; with an end, always at that end",
     STATS: "after the group; without a group, with `processed` and all counts 0",
 }
 _WRITE = {
-    RECEIVED: "at once",
+    RECEIVED: "immediately",
     PROCESSED: "when this query service has applied it",
     COMPLETED: "with `processed`",
     PERSISTED: "when Kafka has acknowledged it",
@@ -58,7 +58,7 @@ SENT: dict[str, dict[str, str]] = {
     "delta": _WRITE,
     "sow_delete": _WRITE,
     "flush": {
-        RECEIVED: "at once",
+        RECEIVED: "immediately",
         PROCESSED: "when the outcome of each earlier command is known",
         COMPLETED: "with `processed`",
         PERSISTED: "when Kafka has acknowledged or refused each earlier command",
