@@ -109,9 +109,9 @@ def _end(page: Page) -> None:
     expect(page.locator(".lead .over")).to_be_visible()
     expect(page.locator("#latencies")).to_contain_text("end")
     # What the summary says of the latency is in the chart.
-    said = page.locator("#outcome dd").all_inner_texts()[-2:]
+    summary = page.locator("#outcome dd").all_inner_texts()[-2:]
     shown = page.locator("#latencies .mark-label").all_text_contents()
-    assert shown == [f"whole run: median {said[0]}", f"whole run: 99 of 100 within {said[1]}"]
+    assert shown == [f"whole run: median {summary[0]}", f"whole run: 99 of 100 within {summary[1]}"]
     expect(page.locator("[data-part]:enabled")).to_have_count(0)
 
 

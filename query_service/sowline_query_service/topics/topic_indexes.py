@@ -230,11 +230,7 @@ class Indexes:
         return columns + sum(index.nbytes for index in self._hashes)
 
     def statistics(self) -> list[dict[str, Any]]:
-        """Return the kind, the fields, the estimated memory, and the number of uses of each index.
-
-        Changed rows that wait are indexed first, as before a query: without them, all indexes of a topic that nobody
-        has queried since it was empty would have the same few bytes.
-        """
+        """Return kind, fields, memory and uses of each index; rows that wait are indexed first, or sizes are old."""
         self._refresh()
         hashes = ((HASH_INDEX, ",".join(map(str, index.paths)), index.nbytes) for index in self._hashes)
         memos = ((MEMO_INDEX, str(path), column.nbytes) for path, column in self._columns.items())
