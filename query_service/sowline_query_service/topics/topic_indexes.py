@@ -226,8 +226,7 @@ class Indexes:
     @property
     def nbytes(self) -> int:
         """The estimated memory of all indexes, in bytes."""
-        columns = sum(column.nbytes for column in self._columns.values())
-        return columns + sum(index.nbytes for index in self._hashes)
+        return sum(one.nbytes for one in self._columns.values()) + sum(one.nbytes for one in self._hashes)
 
     def statistics(self) -> list[dict[str, Any]]:
         """Return kind, fields, memory and uses of each index; rows that wait are indexed first, or sizes are old."""
