@@ -330,7 +330,7 @@ def test_a_chart_is_of_the_moment_that_it_names(console: Console, flights: Serve
     assert all(len({*one}) == 1 for one in found), found
 
 
-def test_counts_are_of_the_rows_that_are_shown(console: Console, flights: ServedTopic) -> None:
+def test_counts_are_of_the_rows_next_to_them(console: Console, flights: ServedTopic) -> None:
     """They are counted of the rows that are drawn, and not by the service at a moment of its own."""
     console.page.set_viewport_size({"width": 1280, "height": 800})
     console.grid(flights.name)

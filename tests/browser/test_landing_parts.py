@@ -349,7 +349,7 @@ def test_the_scale_holds_what_was_measured(window: Page) -> None:
     assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
 
 
-def test_the_scale_holds_what_the_summary_says(window: Page) -> None:
+def test_the_scale_holds_the_latencies_of_the_summary(window: Page) -> None:
     """What is said of the whole run is inside of the axis, though the last two minutes had no such latency."""
     window.evaluate(
         """() => {
@@ -419,8 +419,8 @@ def test_a_tile_has_its_name_and_number(window: Page) -> None:
     assert window.evaluate("tile(60, 100)") == ["UA", "57"]
     title = window.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
-    sentence = window.locator("body > span").text_content()
-    assert sentence == "area: 57 flights that departed, none that was cancelled"
+    legend = window.locator("body > span").text_content()
+    assert legend == "area: 57 departed flights, none cancelled"
 
 
 def test_the_scale_of_delays(window: Page) -> None:

@@ -78,7 +78,7 @@ export class Outages {
   }
 
   #result({ back_s: back, is_lossless: lossless, verdict, records }, number) {
-    if (!this.#over.has(number)) return "It starts again by itself. Waiting for the first change of what was written since…";
+    if (!this.#over.has(number)) return "It starts again by itself. The page waits for a change that was written after that.";
     const waited = back === null ? "" : `Back after ${seconds(this.#over.get(number) - this.#events[number].pressed_s)}. `;
     if (lossless === null) return `${waited}Comparing every record…`;
     return `${waited}${lossless ? `${count(records)} flights compared: ${verdict}.` : verdict}`;

@@ -6,7 +6,7 @@ import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
 import { usePolled } from "./polled.js";
-import { lateness } from "./topics.js";
+import { lateness, sourceLateness } from "./topics.js";
 
 const RATE_MS = 1000;
 const RATE_LOOKS = 5;
@@ -49,12 +49,14 @@ function shownInstead({ asked, stoppedAt }, refused) {
 }
 
 // What the chip shows: the state of the records and, where that is live, how far the service is behind the log.
-function stateOf(live, isLoading, sheet, served) {
+function stateOf(live, isLoading, sheet, served, topics) {
   const state = isLoading ? "loading" : (live?.state ?? "failed");
   if (state === "live" && live.size && !sheet?.isDrawn) return STATES.drawing;
   if (state !== "live" || !served) return STATES[state];
   const late = served.lag === null ? "lag unknown" : lateness(served);
-  return late ? ["warn", late] : STATES.live;
+  if (late) return ["warn", late];
+  const source = sourceLateness(served, topics);
+  return source ? ["warn", `live, but ${source}`] : STATES.live;
 }
 
 // How many records match, if the grid does not hold all of them; and how to come to the others.
@@ -72,7 +74,7 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
   const now = useRate(live);
   const [answer] = usePolled("topics", LAG_MS);
   const served = answer?.body.topics.find(({ name }) => name === topic.name);
-  const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served);
+  const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served, answer?.body.topics);
   // What is drawn is of one moment: its number of rows is not that of records which came since.
   const { rows = 0, bookmark } = sheet?.shown ?? live ?? {};
   const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};

@@ -18,6 +18,18 @@ export function lateness({ lag, lag_seconds: seconds }) {
   return seconds > LATE_SECONDS ? `${seconds < 120 ? `${seconds.toFixed(1)} s` : span(seconds)} behind` : null;
 }
 
+// How far what a view is computed from is behind, in words: the view can't be newer. Undefined if nothing is behind.
+export function sourceLateness({ view }, topics) {
+  const sources = view ? [view.from, ...view.joins.map(({ topic }) => topic)] : [];
+  for (const name of sources) {
+    const source = topics.find((one) => one.name === name);
+    const late = source && lateness(source);
+    const found = late ? `${name} is ${late}` : source && sourceLateness(source, topics);
+    if (found) return found;
+  }
+  return undefined;
+}
+
 // The state of a topic; that it is not known, if it was last `seen` at a time that is past. `trouble` are words for what
 // keeps messages out of a topic that is up to date otherwise.
 export function State({ topic, seen, trouble }) {
@@ -50,7 +62,7 @@ function DeadLetters({ topic, answer, error }) {
   return html`<a href=${writeRoute({ view: "topic", topic: topic.name, tail: "dead" })} aria-label="${plural(found, "dead letter")} of ${topic.name}">${count(found)}</a>`;
 }
 
-function Row({ topic, answer, seen, dead }) {
+function Row({ topic, topics, answer, seen, dead }) {
   const { indexes = [] } = topic;
   const memory = indexes.reduce((sum, index) => sum + index.bytes, 0);
   const rates = ratesOf(topic.name);
@@ -62,7 +74,7 @@ function Row({ topic, answer, seen, dead }) {
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
         <a class="about" href=${writeRoute({ view: "topic", topic: topic.name })} aria-label="about ${topic.name}">about</a></th>
       <td data-label="Type">${kindOf(topic)}</td>
-      <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} /></td>
+      <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} trouble=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
       <td class="number" data-label="Changes/s, last minute"><span class="rate"><${Spark} rates=${rates} now=${answer.at} label="changes a second in the last minute, now ${newest}" /> <span>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
@@ -122,7 +134,7 @@ export function Topics() {
               <th scope="col" class="number" title="Live subscriptions of all clients">Subscriptions</th>
               <th scope="col" class="number" title="How many, and their memory">Indexes</th>
             </tr></thead>
-            <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>
+            <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} topics=${topics} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>
           </table>
         </div>
         <p class="hint muted">Choose a topic to see its records live. <kbd>?</kbd> lists the keys.</p>
