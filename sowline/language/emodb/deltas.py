@@ -69,6 +69,7 @@ def conditional(cases: Sequence[tuple[Condition, Delta]], otherwise: Delta) -> D
             kept.append((test, delta))
     if not kept:
         return otherwise
+    # `else if … end end` is the same delta as `elif … end`. Equality is that of the texts, so both become one form.
     if isinstance(otherwise, Conditional):
         kept += otherwise.cases
         otherwise = otherwise.otherwise

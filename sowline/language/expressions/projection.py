@@ -141,6 +141,8 @@ def parse_projection(text: str) -> Projection:
     """Return the projection in a text; raise `ProjectionError`. The result of the latest texts is cached."""
     found = _read(text)
     if isinstance(found, ProjectionError):
+        # A new error each time: Python adds every caller's traceback to the one that it raises, and threads share the
+        # cached one.
         raise ProjectionError(found.message, found.column)
     return found
 

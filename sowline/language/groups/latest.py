@@ -44,6 +44,8 @@ class Latest:
 
     def merge(self, exported: Sequence[Any]) -> None:
         """Add the record that another state exported."""
+        # JSON makes lists of tuples, and these do not compare with the orders of this state
+        # (test_the_latest_of_several_processes).
         order, sow_key, values = exported
         self.add(
             tuple(tuple(part) if isinstance(part, list) else part for part in order), sow_key.encode(), values

@@ -21,6 +21,8 @@ def instant(timestamp: Number, zone: str = "Z") -> datetime | None:
     if offset is None or not isfinite(timestamp) or abs(timestamp) > _SECONDS_MAX:
         return None
     try:
+        # Rounded, because 1.001 s are 1000999.9999999999 µs as a double: cut off, a time would be a microsecond
+        # early.
         return EPOCH + timedelta(seconds=offset, microseconds=round(timestamp * MICROSECONDS))
     except OverflowError:
         return None

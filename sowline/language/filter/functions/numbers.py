@@ -91,6 +91,8 @@ def power(base: float, exponent: float) -> float | None:
     except ValueError:
         return _NAN
     except OverflowError:
+        # An OverflowError does not tell the sign: a negative base keeps it in an odd power
+        # (test_results_beyond_doubles_keep_their_sign).
         return -math.inf if base < 0 and math.fmod(exponent, 2) != 0 else math.inf
 
 

@@ -185,6 +185,7 @@ def _day_of(fields: Fields) -> date:
 
 
 def _in_century(year: int) -> int:
+    # The border is that of POSIX.
     return year + (1900 if year >= 69 else 2000)
 
 
