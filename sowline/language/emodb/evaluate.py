@@ -157,6 +157,7 @@ def _in(test: InTest, value: Given, about: Intrinsics) -> bool:
 def _contains(test: Contains, value: Given, about: Intrinsics) -> bool:
     if type(value) is not list:
         return False
+    # By identities: in a set of Python, 1, 1.0 and True are one element.
     elements = set(map(identity, value))
     wanted = set(map(identity, test.values))
     if test.which == "Any":

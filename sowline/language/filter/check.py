@@ -64,6 +64,7 @@ def regex_size(node: Node) -> int:
     if not isinstance(node, Call) or not node.name.startswith("REGEXP_") or len(node.arguments) < 2:
         return 0
     pattern = node.arguments[1]
+    # Each record may bring the largest pattern that there is.
     if not isinstance(pattern, Literal):
         return PATTERN_SIZE_MAX
     return max(1, _size(to_text(pattern.value) or "", f"in {node.name}", node.column))

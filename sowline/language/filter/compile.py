@@ -81,6 +81,8 @@ def fails(node: Node) -> Test:
             return any_holds([fails(term) for term in terms])
         case Or(terms):
             return all_hold([fails(term) for term in terms])
+    # Not the opposite of `holds`: a condition that is NULL neither holds nor fails, and NOT must not make it TRUE
+    # (test_null_is_neither_true_nor_false).
     return is_exactly(False, verdict(node))
 
 

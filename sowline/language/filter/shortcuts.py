@@ -83,6 +83,7 @@ def _compare_text(name: str, relation: Relation, literal: str, judge: Judge) -> 
         if value.__class__ is str:
             # An empty text is NULL.
             return relation(value, literal) and value != ""
+        # A missing field is NULL, and no comparison with NULL is TRUE: it needs no judge.
         return value is not None and judge(value_of(value)) is True
 
     return test

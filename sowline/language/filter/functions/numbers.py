@@ -40,6 +40,7 @@ def extreme(pick: Callable[[list[Number]], Number], *values: Scalar) -> Number:
 
 def integral(towards: Callable[[Number], int], value: Number) -> Number:
     """Return the next integer, up or down."""
+    # Infinity and NaN have no integer: `math.ceil` raises, and a filter never does.
     return towards(value) if math.isfinite(value) else value
 
 
