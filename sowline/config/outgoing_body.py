@@ -52,6 +52,7 @@ def outgoing_body(
         )
     if codec is None or data is None:
         return OutgoingBody(data, data, checked_key(data, definition, correlation, key))
+    # Before it is parsed: a body takes many times its bytes then.
     checked_size(data, definition)
     if is_typed:
         body = message_body(definition, command, data, fields)

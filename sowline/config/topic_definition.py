@@ -234,6 +234,8 @@ class TopicDefinition:
             return key.as_yaml()
         if isinstance(key, GeneratedKey):
             assert isinstance(self.key_rule, GeneratedKeys)
+            # That of the installed code, also where the definition names none: the digest is made of it, and other
+            # keys must not continue the state (test_the_version_of_the_algorithm_decides).
             version = self.key_rule.generator.version
             return {"generator": key.generator, "options": key.options, "version": version}
         return list(key)
