@@ -167,6 +167,8 @@ class DeclaredTopic(TopicsModel):
     @field_validator("key")
     @classmethod
     def _is_keyed(cls, key: Key, others: ValidationInfo) -> Key:
+        # A validator sees only the fields that are declared before its own, so `sow` comes before `key`, and `key`
+        # before the computed fields.
         if key == () and others.data.get("sow", True):
             # Pydantic's own kind of error, which gets the sentence of every missing field.
             raise PydanticCustomError("missing", "Field required")

@@ -137,6 +137,8 @@ class ComputedTopic(TopicsModel):
     @property
     def digest(self) -> str:
         """A hash of everything that determines how the records are computed."""
+        # Not the interval, so that it may change while the topic has state
+        # (test_a_conflated_topic_has_the_records_of_its_source).
         return _digest_of([self.source])
 
     def described(self) -> dict[str, Any]:

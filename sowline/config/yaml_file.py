@@ -81,6 +81,7 @@ class YamlFile:
         except yaml.YAMLError as error:
             raise YamlFileError([self._no_yaml(error)]) from error
         values = list(_values(self._top, ()))
+        # Before variables are replaced: the value of a variable is a text, even `null`.
         self._problems = [self.problem(*found) for found in (*_repeated(values), *_nothing(values))]
         self._unset: set[Location] = set()
         if environment is not None:
