@@ -146,6 +146,8 @@ def weight(test: Condition) -> int:
         case Contains(_, values):
             return 3 * len(values)
         case MapTest() | NotTest() | AndTest() | OrTest():
+            # Kept in the node: computed again from each level down, it would make the work for a deep condition
+            # quadratic.
             return test.weight
         case _:
             return 1

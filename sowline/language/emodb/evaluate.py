@@ -170,6 +170,7 @@ def _compare(test: ComparisonTest, value: Json, about: Intrinsics) -> bool:
     if type(value) is str and type(operand) is str:
         one, other = utf16(value), utf16(operand)
         return _VERDICTS[test.operator]((one > other) - (one < other))
+    # By `type`: a boolean is an int to `isinstance`, but no number here (test_a_condition_holds_for_values).
     if type(operand) is not str and type(value) in (int, float):
         return _VERDICTS[test.operator](compare_numbers(value, operand))
     return False

@@ -97,6 +97,7 @@ class Lexeme(NamedTuple):
 class DocumentLexer(Lexer):
     """The lexer of the grammar's parser."""
 
+    # Without it, Lark would call `lex` with the text alone.
     __future_interface__ = 2
 
     def __init__(self, _configuration: object) -> None:

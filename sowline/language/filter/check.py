@@ -44,6 +44,7 @@ def check(tree: Node) -> None:
         taken = regex_size(node)
         regexes += taken > 0
         size += taken
+        # Counted before the checks below compile the pattern: nothing else in the process runs meanwhile.
         if regexes > REGEXES_MAX or size > REGEXES_SIZE_MAX:
             raise _too_many(node)
         if isinstance(node, Call):

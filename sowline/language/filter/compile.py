@@ -125,6 +125,8 @@ def value(node: Node) -> Evaluate:
 
 
 def _call(node: Call) -> Evaluate:
+    # Other functions get all of their arguments. IF must not evaluate the one that it does not choose
+    # (test_if_evaluates_what_it_chooses).
     if node.name == "IF":
         condition, chosen, otherwise = node.arguments
         return choosing(holds(condition), value(chosen), value(otherwise))

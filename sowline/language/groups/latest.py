@@ -23,6 +23,8 @@ class Latest:
     __slots__ = ("_values", "nbytes")
 
     def __init__(self) -> None:
+        # All records are kept, and not only the latest: when that one leaves, the next one shows its fields
+        # (test_the_latest_record_leaves).
         self._values = SortedDict()
         self.nbytes = ORDER_BYTES
         """The estimated memory of the records, in bytes."""
