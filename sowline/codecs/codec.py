@@ -110,6 +110,8 @@ class Codec(Protocol):
         """Raise `incompatible schema` unless this reader schema reads every record written under an earlier one."""
 
 
+# All partitions of a topic ask for the same codec. Some are expensive to make: a Protobuf schema needs a process for
+# its compiler (test_equal_schemas_share_a_codec).
 @lru_cache(CODECS_MAX)
 def codec_of(reader: Schema) -> Codec:
     """Return the codec with this reader schema.

@@ -84,6 +84,8 @@ def _read_indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
 
 
 def _index_bytes(indexes: tuple[int, ...]) -> bytes:
+    # Confluent's serializers write this short form, and equal messages must have equal bytes. Both forms are read
+    # (test_the_first_message_at_length).
     if indexes == (0,):
         return b"\0"
     if not 0 < len(indexes) <= INDEXES_MAX or not all(0 <= index < 1 << 31 for index in indexes):

@@ -56,6 +56,8 @@ class MsgpackCodec(SchemalessCodec):
         """Return the canonical JSON of a map."""
         data = payload.data
         document = _decoded(data)
+        # Only a name with this character can look like a value. Few messages have one, so most need no walk through
+        # all their maps.
         if b"$" in data:
             _mark_specials(document)
         body = json_bytes(document, _binary_json)

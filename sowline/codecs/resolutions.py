@@ -68,7 +68,11 @@ class Resolutions:
         except (msgspec.DecodeError, msgspec.ValidationError):
             return
         if kind == "id" and name.isascii() and name.isdecimal():
+            # Two owners may ask the registry at different times and get different answers. If the last one counted, a
+            # replay would read a message otherwise than its first reader (test_the_first_entry_counts).
             self._writers.setdefault(int(name), Resolution(*astuple(entry)))
+        # The digest is that of the content. An entry with another schema under it would change what the stored
+        # records mean (test_reader_schemas_are_known_by_their_digests).
         elif kind == "reader" and entry.schema is not None and entry.schema.digest == name:
             self._readers.setdefault(name, entry.schema)
 

@@ -69,6 +69,7 @@ class SchemalessCodec(ABC):
 
     def described(self) -> dict[str, Any]:
         """Return a JSON Schema of the canonical JSON."""
+        # A copy, because callers add to it (test_a_description_belongs_to_the_caller).
         return dict(JSON_OBJECT)
 
     def check_reads(self, earlier: Schema) -> None:
@@ -126,6 +127,7 @@ def too_deep() -> SowlineError:
 
 def excerpt(text: str | bytes) -> str:
     """Return the quoted beginning of a text, or of bytes that may not be UTF-8."""
+    # Cut first: a message of megabytes need not become a text to be refused.
     part = text[: EXCERPT_CHARS_MAX + 1]
     if isinstance(part, bytes):
         part = part.decode(errors="backslashreplace")

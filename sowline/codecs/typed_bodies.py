@@ -88,6 +88,8 @@ class TypedBodies:
 
     def upgraded(self, body: bytes, reader: str) -> bytes:
         """Return a stored body under this reader schema, whichever schema it was stored under."""
+        # An upgrade parses and writes the body. Most topics never have a second reader schema, and none of their
+        # stored bodies needs one (test_stored_bodies_are_upgraded_once_there_is_a_second_reader).
         return body if self.resolutions.has_one_reader else self.codec(reader).upgraded(body)
 
     def _reader(self, digest: str) -> Schema:

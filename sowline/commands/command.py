@@ -137,6 +137,8 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
 def _check_owners(fields: dict[str, Any]) -> None:
     """Refuse other headers on the commands of a partition's owner, and the owner's headers on other commands."""
     command = fields.get("command", PUBLISH)
+    # An expire waits on the log while a publish prolongs the record. Only the guard shows that it is for the state
+    # before, and would delete a record that is not due (test_another_guard_is_harmless).
     if ("guard" in fields) != (command == EXPIRE):
         raise _bad("expected sow.guard on an expire, and only there")
     if command in (EXPIRE, DEFINE, PARTIALS) and (more := fields.keys() - {"command", "guard"}):
@@ -205,6 +207,7 @@ def _guard(name: str, text: str) -> Position:
 
 def _expiration(name: str, text: str) -> float:
     whole, dot, fraction = text.partition(".")
+    # `float` alone would take `-1`, `1e9` and `nan` for a lifetime (test_malformed_headers_are_refused).
     _whole(name, whole)
     if dot:
         _whole(name, fraction)

@@ -58,6 +58,7 @@ def load_generator(name: str, options: Options) -> KeyGenerator:
     Raise `bad configuration` if it is not installed, can't be loaded, or refuses its options.
     """
     try:
+        # A copy: the topic's digest is made of the options, and would change with what a generator does to its own.
         generator = _factory(name)(dict(options))
         version = generator.version
     # `_factory` has given the reason already.
@@ -72,6 +73,8 @@ def load_generator(name: str, options: Options) -> KeyGenerator:
     return generator
 
 
+# To find an entry point, Python reads the metadata of every installed package. A failure is not cached: the package
+# may be installed later.
 @lru_cache(maxsize=64)
 def _factory(name: str) -> Factory:
     found = _installed(name)
@@ -92,6 +95,8 @@ def _installed(name: str) -> EntryPoint:
             f"expected an installed key generator ({known}), got {name!r}: install the package that has it,"
             f" as an entry point of the group {GROUP}"
         )
+    # With the first one taken, the order of the path would decide which keys records get
+    # (test_two_packages_with_one_name_are_refused).
     if len(values) > 1:
         raise _bad(f"expected one key generator {name!r}, got {' and '.join(sorted(values))}: uninstall one")
     return next(iter(values.values()))

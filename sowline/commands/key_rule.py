@@ -238,6 +238,8 @@ class GeneratedKeys(_OwnKeys):
         # (test_a_generator_makes_keys).
         record = orjson.loads(write_body(document))
         try:
+            # The code is not ours. One message that it can't handle must become a dead letter, and not stop the
+            # partition (test_a_generator_that_makes_none).
             text = self.generator.key(record, appended)
         except Exception as error:
             raise SowlineError(
@@ -251,12 +253,15 @@ class GeneratedKeys(_OwnKeys):
         return check_supplied(text)
 
     def __reduce__(self) -> tuple[type["GeneratedKeys"], tuple[str, Options, str]]:
+        # Without the loaded generator: its code need not support pickling, and the other process has to check the
+        # version that is installed there.
         return GeneratedKeys, (self._name, self._options, self._version)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GeneratedKeys) and self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
+        # The options are a dict, which has no hash.
         return hash((self._name, self._version))
 
 

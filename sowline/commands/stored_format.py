@@ -33,5 +33,6 @@ class UnknownFormat(SowlineError):
 
 def require_format(what: str, number: Any, by: Any) -> None:
     """Raise `unknown format` unless this version reads format `number`; the error describes the data as `what`."""
+    # In Python, True equals 1: a damaged number would count as the first format.
     if type(number) is not int or number not in (FIRST_FORMAT, FORMAT):
         raise UnknownFormat(what, number, by)

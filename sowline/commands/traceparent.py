@@ -10,11 +10,15 @@ from sowline.commands.command import Headers
 
 TRACEPARENT: Final = "traceparent"
 
+# W3C allows neither capitals nor ids of zeros. A later version of the format may have more fields, which would go on
+# unread (test_what_has_another_form_is_none).
 _FORM = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][0-9a-f]", re.ASCII)
 
 
 def read_traceparent(raw: str | bytes | None) -> str | None:
     """Return the header's text, or None if it is not a valid traceparent."""
+    # Latin-1 reads any bytes. In UTF-8 some headers would be an error, but no trace may stop a command
+    # (test_what_has_another_form_is_none).
     text = raw.decode("latin-1") if isinstance(raw, bytes) else raw
     return text if text is not None and _FORM.fullmatch(text) else None
 

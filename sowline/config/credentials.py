@@ -78,6 +78,8 @@ async def _call(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> str:
 
 def checked_token(token: str) -> str:
     """Return the token, stripped; raise `bad request` (without the token) if an HTTP header can't contain it."""
+    # A token that is read from a file ends with a line break. A line break within one would begin another header
+    # (test_what_can_be_no_token).
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise SowlineError(

@@ -155,6 +155,8 @@ class DeclaredTopic(TopicsModel):
     def _fill_in(cls, given: Any) -> Any:
         if isinstance(given, dict) and isinstance(given.get("name"), str):
             given = {**given}
+            # A field that is filled in counts as one that the user wrote. Without these conditions, `sow: false` and
+            # keys of publishers would always be refused because of a key_domain.
             if _has_sow(given) and not isinstance(given.get("key"), (dict, SuppliedKey, GeneratedKey)):
                 given["key_domain"] = given.get("key_domain") or given["name"]
             given["log"] = given.get("log") or default_log(given["name"])
@@ -165,6 +167,8 @@ class DeclaredTopic(TopicsModel):
     @field_validator("key")
     @classmethod
     def _is_keyed(cls, key: Key, others: ValidationInfo) -> Key:
+        # A validator sees only the fields that are declared before its own, so `sow` comes before `key`, and `key`
+        # before the computed fields.
         if key == () and others.data.get("sow", True):
             # Pydantic's own kind of error, which gets the sentence of every missing field.
             raise PydanticCustomError("missing", "Field required")
@@ -233,6 +237,8 @@ class DeclaredTopic(TopicsModel):
         if reserved:
             raise ValueError(f"expected fields other than intrinsics, got {', '.join(reserved)}")
         try:
+            # Read back, because documents are stored as JSON: a template with a tuple would differ from the same one
+            # after a restart (test_a_template_is_json).
             loaded: dict[str, Any] = orjson.loads(orjson.dumps(template))
         except TypeError as error:
             raise ValueError(f"expected fields with JSON values: {error}") from None
@@ -260,6 +266,8 @@ class DeclaredTopic(TopicsModel):
         options = self.message_format or NO_OPTIONS
         options.check(self.message_type)
         for path in self.key_paths:
+            # With its tag for a name, the field would be in no record, and each message would become a dead letter
+            # (test_a_key_field_has_the_name_that_records_have).
             if (named := options.named(self.message_type, path)) != path:
                 raise ValueError(
                     f"expected the key field {FieldSteps(named)}, as records have it, got {FieldSteps(path)}: the"
@@ -316,6 +324,7 @@ class DeclaredTopic(TopicsModel):
 def _has_sow(given: dict[str, Any]) -> bool:
     """Return whether a topic definition keeps records; True for an invalid value, which another check reports."""
     try:
+        # Values of a file are texts: `no` is true in Python, but false for its user.
         return _truth.validate_python(given.get("sow", True))
     except ValidationError:
         return True

@@ -15,6 +15,8 @@ def read_options(text: str) -> dict[str, str]:
         try:
             given = json.loads(text)
         except json.JSONDecodeError as error:
+            # Its place instead of the parser's error, which holds the whole text, and with it maybe a password
+            # (test_an_error_does_not_repeat_what_may_be_secret).
             where = f"line {error.lineno}, column {error.colno}"
             raise ValueError(f"expected a JSON object of options, got invalid JSON at {where}") from None
         return {str(name): str(value) for name, value in given.items()}

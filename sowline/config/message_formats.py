@@ -131,6 +131,8 @@ class MessageFormat(_FormatModel):
             "lists": self.lists,
             "parts": [part.sent() for part in self.parts],
         }
+        # The text of these identifies the options. With all of them, a version that has one more would find other
+        # options in every topic (test_only_what_is_set_is_sent).
         return {name: value for name, value in options.items() if value}
 
     @cached_property

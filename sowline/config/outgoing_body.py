@@ -52,6 +52,7 @@ def outgoing_body(
         )
     if codec is None or data is None:
         return OutgoingBody(data, data, checked_key(data, definition, correlation, key))
+    # Before it is parsed: a body takes many times its bytes then.
     checked_size(data, definition)
     if is_typed:
         body = message_body(definition, command, data, fields)
@@ -65,6 +66,7 @@ def outgoing_body(
                 "bad message", "expected a delta that changes a field, got one that changes none"
             )
         body = _changes(definition, codec, message, paths)
+        # The message may be larger than its JSON: in Avro, a delta has all fields of the schema.
         checked_size(message, definition)
         return OutgoingBody(message, body, checked_key(body, definition, correlation, key), paths)
     if command == SOW_DELETE:

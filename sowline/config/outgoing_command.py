@@ -29,6 +29,8 @@ def checked_key(
         return None
     if body is None:
         return None if key is None else definition.key_rule.given(document, key)
+    # Only for the key, which it may compute. The body goes to the log as it came, and the partition's owner
+    # preprocesses it again.
     preprocessed(definition, body, document, correlation)
     return definition.key_rule.given(document, key)
 

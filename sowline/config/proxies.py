@@ -34,6 +34,8 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         pass
     try:
+        # A client connects to this machine by `127.1` and `2130706433`, too, which `ip_address` refuses
+        # (test_which_urls_go_through_a_proxy).
         return IPv4Address(inet_aton(name))
     except (OSError, ValueError):
         return None
@@ -68,6 +70,7 @@ def proxy_of(url: str) -> str | None:
         return None
     found = getproxies()
     proxy = found.get(scheme) or found.get("all")
+    # The variables often have a proxy without a scheme, such as `proxy:3128`. It is one for HTTP.
     return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 

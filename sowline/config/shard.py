@@ -27,6 +27,8 @@ class Shard:
 
     def partitions(self, topic: TopicDefinition) -> list[int]:
         """Return the partitions of a topic that the shard holds, in ascending order; possibly none."""
+        # The length is a parameter of BLAKE2b: a hash of 8 bytes differs from the first 8 of 64. Nodes would disagree
+        # about who holds a partition (test_the_partitions_are_those_of_the_documentation).
         shift = int.from_bytes(blake2b(topic.name.encode(), digest_size=64).digest()[:8])
         return [p for p in range(topic.partitions) if (p + shift) % self.count == self.number]
 

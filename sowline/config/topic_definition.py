@@ -159,6 +159,7 @@ class TopicDefinition:
         Its log has partial states, its SOW keys are the key texts of its groups, or the SOW keys of its source.
         """
         common = {name: getattr(view, name) for name in VIEW_OPTIONS if name in view.model_fields_set}
+        # The view has it in milliseconds already. A duration without a unit is refused.
         if "resume_window" in common:
             common["resume_window"] = f"{view.resume_window}ms"
         source = read[view.source]
@@ -221,6 +222,8 @@ class TopicDefinition:
         codec = self.codec
         if codec is None:
             return merge(body, delta)
+        # The record may be stored under earlier options, in which a field has another name. Merged as it is, it would
+        # have that field twice (test_a_delta_is_merged_as_the_owner_does_it).
         return codec.completed(codec.merged(codec.upgraded(body), delta))
 
     @cached_property
@@ -231,6 +234,8 @@ class TopicDefinition:
             return key.as_yaml()
         if isinstance(key, GeneratedKey):
             assert isinstance(self.key_rule, GeneratedKeys)
+            # That of the installed code, also where the definition names none: the digest is made of it, and other
+            # keys must not continue the state (test_the_version_of_the_algorithm_decides).
             version = self.key_rule.generator.version
             return {"generator": key.generator, "options": key.options, "version": version}
         return list(key)

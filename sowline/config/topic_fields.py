@@ -35,6 +35,7 @@ from sowline.model.path import Path, PathError, parse_path
 INDEX_FIELDS_MAX = 16
 KEY_FIELDS_MAX = 16
 
+# Kafka allows 249 characters, and refuses `.` and `..`. The rest is for endings such as `.partials.schemas`.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _PLAIN_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
@@ -120,6 +121,8 @@ def _enrichment_text(text: str) -> str:
 
 def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
     try:
+        # The topic's digest is made of this text. Another spelling of a field must not be another topic
+        # (test_the_digest_compares_what_computed_fields_mean).
         return parse(text).text
     except EnrichmentError as error:
         raise ValueError(error.message) from None

@@ -67,8 +67,11 @@ class Topics(TopicsModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         refuse_twice("topic", self._names)
+        # Before the checks that look for topics by name: `topics` lacks views that read each other in a circle.
         self._check_views()
         kafka = [name for topic in self.topics for name in topic.kafka.names]
+        # The log of a topic `a.changes` would be the changes of the topic `a`: what clients publish would stand among
+        # the events of a partition's owner (test_topics_do_not_get_in_each_others_way).
         refuse_twice("Kafka topic", kafka + [fanout.output for fanout in self.fanouts])
         named = {topic.name: topic for topic in self.topics}
         for fanout in self.fanouts:

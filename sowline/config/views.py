@@ -45,6 +45,8 @@ def _filter_of_records(text: str) -> str:
         require_deterministic(filter, "the filter of a view")
     except (FilterError, SowlineError) as error:
         raise ValueError(error.message) from None
+    # Metadata changes without the record. No change would make the view compute again
+    # (test_the_filter_of_a_view_is_on_the_fields_of_a_record).
     if filter.needs_about:
         raise ValueError("expected a filter on the fields of a record, got one on its metadata")
     return text
@@ -135,6 +137,8 @@ class ComputedTopic(TopicsModel):
     @property
     def digest(self) -> str:
         """A hash of everything that determines how the records are computed."""
+        # Not the interval, so that it may change while the topic has state
+        # (test_a_conflated_topic_has_the_records_of_its_source).
         return _digest_of([self.source])
 
     def described(self) -> dict[str, Any]:
@@ -320,6 +324,7 @@ class ViewDefinition(ComputedTopic):
             None if fields is None else fields.text,
             self.having,
         ]
+        # Only with joins, so that views without them keep their digest, and with it their state.
         if self.join:
             deciding.append([join.deciding for join in self.join])
         return _digest_of(deciding)

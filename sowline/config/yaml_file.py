@@ -81,6 +81,7 @@ class YamlFile:
         except yaml.YAMLError as error:
             raise YamlFileError([self._no_yaml(error)]) from error
         values = list(_values(self._top, ()))
+        # Before variables are replaced: the value of a variable is a text, even `null`.
         self._problems = [self.problem(*found) for found in (*_repeated(values), *_nothing(values))]
         self._unset: set[Location] = set()
         if environment is not None:
@@ -121,6 +122,8 @@ class YamlFile:
     def _replace(self, location: Location, node: yaml.Node, environment: Mapping[str, str]) -> None:
         if isinstance(node, yaml.ScalarNode):
             try:
+                # In a value, and not in the text of the file: a variable with a colon or a line break can't add
+                # fields to a topic.
                 node.value = _VARIABLE.sub(lambda found: _replaced(found, environment), node.value)
             except ValueError as error:
                 # The value is invalid only because its variable is not set: one error is enough.
@@ -206,6 +209,7 @@ def _repeated(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Locati
             first: dict[str, int] = {}
             for key, _ in node.value:
                 name, line = str(key.value), key.start_mark.line + 1
+                # YAML's own loader silently takes the last of two values (test_a_field_is_there_once).
                 if name in first:
                     yield (*location, name), f"is defined twice, in line {first[name]} and in line {line}"
                 first.setdefault(name, line)

@@ -108,6 +108,8 @@ def _parts(parts: Iterable[str]) -> Iterable[tuple[int, Position]]:
     seen = set()
     for part in parts:
         number, at, position = part.partition("@")
+        # `isdecimal` alone would take the digits of other scripts. For more than 4,300 digits, `int` raises a
+        # ValueError that nothing turns into a refusal.
         if not at or not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) in seen:
             raise invalid_bookmark(f"expected partition@position, got {part[:100]!r}")
         seen.add(int(number))

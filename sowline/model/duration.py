@@ -12,4 +12,5 @@ def parse_duration_ms(text: Any) -> int:
     match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"expected a duration such as 250ms, 30s, 5m, 1h or 7d, got {text!r}")
+    # In doubles, 1.001 s are 1000.9999999999999 ms: cut off instead of rounded, a duration would lose a millisecond.
     return round(float(match[1]) * _UNITS_MS[match[2]])

@@ -7,6 +7,8 @@ def part_at(document: Any, pointer: str) -> Any:
     """Return the part of a JSON document at a pointer; None if the document has no such part."""
     part = document
     for step in pointer.split("/")[1:]:
+        # In this order: `~01` stands for the name `~1`. With `~0` first it would become a slash
+        # (test_a_pointer_names_a_part_or_nothing).
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(part, list):
             part = part[int(name)] if name.isdecimal() and int(name) < len(part) else None

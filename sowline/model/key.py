@@ -64,6 +64,8 @@ def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
     if not text:
         raise SowlineError("key missing", "expected a key that names the document, got none")
     check_key_size(text)
+    # `["a", "b"]` and `["a","b"]` are the same array. A document that is written under the first would never be found
+    # by its fields, which give the second (test_a_text_that_no_fields_give_is_refused).
     if len(paths) > 1 and (spelled := orjson.dumps(_texts_of(text, len(paths))).decode()) != text:
         raise SowlineError("bad key", f"expected {spelled[:60]} for a key, got {text[:60]}")
 

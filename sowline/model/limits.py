@@ -70,6 +70,7 @@ class Limits:
     @classmethod
     def read(cls, given: Any) -> Self:
         """Return the limits from the fields that `fields` returned; raise ValueError if they are invalid."""
+        # Limits that a version without schemas has written lack this field.
         if not isinstance(given, Mapping) or {*given, "schema"} != set(cls.__slots__):
             raise ValueError(f"expected {', '.join(cls.__slots__)}, got {str(given)[:200]}")
         limits = cls(**given)

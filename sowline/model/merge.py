@@ -52,6 +52,8 @@ def take_out(body: bytes, paths: Iterable[str]) -> bytes:
     """Return a valid JSON object without the fields at the paths; all other fields keep their exact text."""
     root: dict[Any, Any] = {}
     for path in paths:
+        # None stands for a field that is removed as a whole: of `/a` and `/a/b`, only `/a` counts, in either order
+        # (test_fields_are_taken_out).
         node: dict[Any, Any] | None = root
         *above, last = parse_path(path).steps
         for name in above:

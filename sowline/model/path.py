@@ -98,6 +98,7 @@ def _segment_steps(segment: re.Match[str], text: str) -> list[Step]:
     if name is not None:
         return [name]
     if number is not None:
+        # Python's `int` refuses more than 4,300 digits by an error of its own (test_an_endless_subscript_is_refused).
         if len(number) > SUBSCRIPT_DIGITS_MAX:
             raise PathError(
                 f"expected a subscript of at most {SUBSCRIPT_DIGITS_MAX} digits in {_excerpt(text)!r}"

@@ -196,6 +196,9 @@ class Registry:
     def _subject_of(self, id: int) -> tuple[str, int | None]:
         """Return the first subject with an id; empty if the registry does not have this call."""
         answer = self._get(f"/schemas/ids/{id}/versions")
+        # A registry without this call is no reason to refuse a schema (test_without_subject). A failure that passes
+        # is one: the answer is kept in the schema log, where a schema without its subject would stay so
+        # (test_subjects_away).
         if answer.status in (404, 405, 501):
             return "", None
         if answer.status != 200 or not isinstance(answer.document, list):
@@ -208,6 +211,7 @@ class Registry:
         return min(pairs, default=("", None))
 
     def _schema(self, what: str, found: dict[str, Any]) -> Schema:
+        # Registries leave the type out for Avro, which was their only one at first.
         kind = found.get("schemaType") or "AVRO"
         if kind not in _TYPES:
             raise SowlineError("bad schema", f"expected AVRO, PROTOBUF or JSON for {what}, got {kind}")
@@ -229,6 +233,8 @@ class Registry:
 
     def _send(self, method: str, path: str, request: dict[str, Any] | None = None) -> _RegistryAnswer:
         content = None if request is None else orjson.dumps(request)
+        # The HTTP client's timeout is for each read. A server that sends a byte a second would hold its caller for
+        # weeks (test_slow_answer).
         until = time.monotonic() + self._timeout
         try:
             with self._http.stream(method, self._url + path, content=content) as response:
@@ -267,6 +273,7 @@ class _References:
         self._bytes += len(found["schema"].encode())
         if self._bytes > ANSWER_BYTES_MAX:
             raise self._refused(f"at most {ANSWER_BYTES_MAX} bytes with all references")
+        # Noted before it is fetched: a schema that refers to itself would be fetched without end (test_bad_schema).
         for key in _listed(found):
             if key not in self._seen:
                 self._seen.add(key)
@@ -291,6 +298,8 @@ def resolved(registry: Registry, schema_id: int) -> Resolution:
     """Return the definite answer of a registry about a schema id; raise RegistryAway if there is none."""
     try:
         found = registry.resolve(schema_id)
+    # It is a SowlineError too. Kept as a definite answer, one restart of the registry would make dead letters of all
+    # messages under the schema.
     except RegistryAway:
         raise
     except SowlineError as error:
@@ -360,6 +369,8 @@ def _number(value: object) -> int:
 
 
 def _quoted(subject: str) -> str:
+    # With the slash kept, the subject `a/b` would be another address of the registry. Its 404 is no definite answer,
+    # so a missing subject would look like a registry that is away.
     return quote(subject, safe="")
 
 

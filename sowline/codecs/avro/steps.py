@@ -105,6 +105,8 @@ def map_of(item: ValueConverter) -> ValueConverter:
     """Return the converter of maps. It sorts their keys."""
     convert = item.convert
     if convert is None:
+        # On the wire, a map has the order of its writer. Equal records must have equal JSON
+        # (test_arrays_and_maps_are_converted_by_their_items).
         return ValueConverter(lambda values, later: dict(sorted(values.items())))
     if item.is_late:
 

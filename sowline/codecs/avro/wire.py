@@ -50,6 +50,8 @@ class WireReader:
             raise SchemaMisfit(
                 f"an Avro record in {len(data)} bytes", f"{type(error).__name__}: {str(error)[:100]}"
             ) from None
+        # fastavro stops after the record. Bytes that follow are the sign of another schema, under which the record
+        # means something else (test_bytes_after_the_record_are_refused).
         if stream.tell() != len(data):
             raise SchemaMisfit(
                 f"an Avro record in {len(data)} bytes", f"{len(data) - stream.tell()} bytes after the record"

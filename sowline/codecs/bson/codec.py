@@ -42,6 +42,7 @@ class BsonCodec(SchemalessCodec):
         """Return the canonical JSON of a document."""
         data = payload.data
         document = _decoded(data)
+        # As in MessagePack, few messages have a name that can look like a value.
         if b"$" in data:
             _mark_specials(document)
         body = _json_of(document)

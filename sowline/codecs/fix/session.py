@@ -66,7 +66,10 @@ class FixSession:
         separator = self._separator
         start = data.index(separator, data.index(separator) + 1) + 1
         end = len(data) - data.endswith(separator) - len(f"{CHECK_SUM}=") - _CHECK_SUM_DIGITS
+        # A slice of the bytes would copy the whole message.
         expected = f"{sum(memoryview(data)[:end]) % 256:0{_CHECK_SUM_DIGITS}}" if end > 0 else ""
+        # The sum ends three bytes before the end, so its length is checked first: with another one, the message about
+        # the body length would be wrong.
         if not isinstance(check_sum, str) or len(check_sum.encode()) != _CHECK_SUM_DIGITS:
             raise bad_message(f"expected 3 digits in 10 (CheckSum), got {_shown_value(check_sum)}")
         if not _is_number(length, end - start):

@@ -30,6 +30,8 @@ def check_reads(later: CompiledSchema, earlier: CompiledSchema) -> None:
 
 
 def _canonical(document: dict[str, Any]) -> jsonschema_rs.CanonicalSchema:
+    # The options of the validator: with formats asserted, the proof would be about other rules than those that
+    # records have to keep.
     return jsonschema_rs.canonicalize(
         document, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions(), offline=True
     )

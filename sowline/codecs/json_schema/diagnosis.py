@@ -125,6 +125,7 @@ def _applied_to_fields(
     properties = schema.get("properties", {})
     for name in properties:
         if name in value:
+            # `~` first: otherwise the one of each `~1` would be escaped again.
             escaped = quote(name.replace("~", "~0").replace("/", "~1"), safe="")
             yield f"/properties/{escaped}", value[name], (name,)
     if isinstance(schema.get("additionalProperties"), dict) and "patternProperties" not in schema:

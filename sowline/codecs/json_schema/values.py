@@ -24,6 +24,7 @@ def _inner(node: Any) -> list[Any]:
 
 def is_deeper(document: Any, levels: int) -> bool:
     """Return whether a document has more levels of objects and arrays."""
+    # Level by level and not recursive: the document itself decides how deep it nests.
     level: list[Any] = [document]
     for _ in range(levels):
         level = [below for node in level for below in _inner(node) if isinstance(below, dict | list)]

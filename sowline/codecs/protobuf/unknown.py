@@ -69,6 +69,8 @@ def _write_field(message: Any, number: int, value: Any) -> None:
 
 
 def _unknown_bytes(message: Any) -> bytes:
+    # The library gives the values of unknown fields, but not their bytes. A copy without the known fields has no
+    # others.
     rest = type(message)()
     copy_from(rest, message)
     for field, _ in list_fields(message):

@@ -50,6 +50,8 @@ class XmlCodec(SchemalessCodec):
 
     def upgraded(self, body: bytes) -> bytes:
         """Return a record of earlier options under these: `lists` may have changed."""
+        # Written and read again, so that the record is as if its message came now
+        # (test_records_are_upgraded_to_other_lists).
         return self.completed(body)
 
     def described(self) -> dict[str, Any]:

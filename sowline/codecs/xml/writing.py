@@ -66,6 +66,8 @@ def _with_declarations(parts: list[str], root: str, declarations: str) -> str:
     """Return the message. The namespaces that the root must declare are known only at the end."""
     if declarations:
         tag = f"<{root}"
+        # Not always the first part: comments may come before the root
+        # (test_the_root_declares_namespaces_after_other_nodes).
         at = next(number for number, part in enumerate(parts) if part.startswith(tag))
         parts[at] = f"{tag}{declarations}{parts[at].removeprefix(tag)}"
     return "".join(parts)
@@ -104,6 +106,7 @@ class _WrittenNames:
         """Return the checked name of an attribute's member."""
         name = member[1:]
         self.check(name)
+        # It would move the element, and all below it, into another namespace.
         if name == "xmlns":
             raise bad_message("expected no attribute xmlns, got one: declare it in message_format.namespaces")
         return name
@@ -183,6 +186,7 @@ def _escaped(value: Any, name: str) -> str:
 
 
 def _comment(text: str) -> str:
+    # The comment would end there, and readers would take the rest for markup.
     if "--" in text or text.endswith("-"):
         raise bad_message(f"expected a comment without -- and without - at its end, got {excerpt(text)}")
     return f"<!--{_valid(text)}-->"

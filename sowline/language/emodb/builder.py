@@ -68,6 +68,7 @@ def _pairs(parts: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return pairs from a flat list of keys and values; raise if a key occurs twice."""
     keys: list[Lexeme] = list(parts[::2])
     entries = {key.value: part for key, part in zip(keys, parts[1::2], strict=True)}
+    # The dict has silently taken the last of two values (test_a_form_without_meaning).
     if len(entries) < len(keys):
         seen: set[str] = set()
         for key in keys:

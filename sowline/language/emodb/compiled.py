@@ -34,6 +34,7 @@ class Canonical(Generic[Node]):
     @property
     def text(self) -> str:
         """The canonical text."""
+        # Written only when it is asked for: most deltas are applied, but never compared or shown.
         if self._text is None:
             self._text = text_of(self.tree)
         return self._text

@@ -65,6 +65,8 @@ def comparison(operator: str, operand: Json) -> Condition:
 def contains(which: str, values: Iterable[Json]) -> Condition:
     """`containsAny(values)` and its variants, by `which`: `Any`, `All` or `Only`."""
     different = _different(values)
+    # EmoDB decides so: `containsAny()` holds for everything, though no element can be one of none
+    # (test_a_condition_is_canonical).
     if not different and which != "Only":
         return ALWAYS
     return Contains("All" if which == "Any" and len(different) == 1 else which, different)
@@ -144,6 +146,8 @@ def weight(test: Condition) -> int:
         case Contains(_, values):
             return 3 * len(values)
         case MapTest() | NotTest() | AndTest() | OrTest():
+            # Kept in the node: computed again from each level down, it would make the work for a deep condition
+            # quadratic.
             return test.weight
         case _:
             return 1

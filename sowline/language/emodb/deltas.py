@@ -33,6 +33,8 @@ def map_delta(keeps_rest: bool, entries: Iterable[tuple[str, Delta]], deletes_em
     ordered = _ordered(entries)
     if not keeps_rest and all(is_constant(delta) for _, delta in ordered):
         return _worked_out(ordered, deletes_empty)
+    # An object with an entry that always has a value is never empty. The `?` means nothing then, and equal deltas
+    # need one text (test_a_delta_is_canonical).
     may_be_empty = deletes_empty and not any(always_defined(delta) for _, delta in ordered)
     return MapDelta(keeps_rest, ordered, may_be_empty)
 
@@ -69,6 +71,7 @@ def conditional(cases: Sequence[tuple[Condition, Delta]], otherwise: Delta) -> D
             kept.append((test, delta))
     if not kept:
         return otherwise
+    # `else if … end end` is the same delta as `elif … end`. Equality is that of the texts, so both become one form.
     if isinstance(otherwise, Conditional):
         kept += otherwise.cases
         otherwise = otherwise.otherwise

@@ -157,6 +157,7 @@ def _in(test: InTest, value: Given, about: Intrinsics) -> bool:
 def _contains(test: Contains, value: Given, about: Intrinsics) -> bool:
     if type(value) is not list:
         return False
+    # By identities: in a set of Python, 1, 1.0 and True are one element.
     elements = set(map(identity, value))
     wanted = set(map(identity, test.values))
     if test.which == "Any":
@@ -169,6 +170,7 @@ def _compare(test: ComparisonTest, value: Json, about: Intrinsics) -> bool:
     if type(value) is str and type(operand) is str:
         one, other = utf16(value), utf16(operand)
         return _VERDICTS[test.operator]((one > other) - (one < other))
+    # By `type`: a boolean is an int to `isinstance`, but no number here (test_a_condition_holds_for_values).
     if type(operand) is not str and type(value) in (int, float):
         return _VERDICTS[test.operator](compare_numbers(value, operand))
     return False

@@ -132,6 +132,8 @@ def fold(document: Document, write: DocumentDelta) -> Folded:
     the version, the signature and the time of the last update, even if it changes nothing.
     """
     delta = sanitized(write.delta)
+    # The intrinsics include three times as text. For the many deltas that test none they would be made in vain
+    # (test_a_delta_tells_whether_it_asks_for_intrinsics).
     about = document.intrinsics() if delta.needs_about else UNKNOWN
     content = apply(delta.tree, document.content, about)
     changed = not same(content, document.content)
@@ -184,5 +186,7 @@ def instant(milliseconds: int | None) -> str | None:
     """Return a time as ISO 8601 in UTC; a time outside of the years 1 to 9999 becomes the first or last in them."""
     if milliseconds is None:
         return None
+    # Documents of version 0.1 may have any time that a producer gave. The sum would be an OverflowError, and no
+    # reader would get the document (test_any_time_of_the_log_has_a_text).
     moment = _EPOCH + timedelta(milliseconds=min(max(milliseconds, _FIRST_MS), _LAST_MS))
     return moment.isoformat(timespec="milliseconds") + "Z"

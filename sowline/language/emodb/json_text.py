@@ -72,6 +72,7 @@ def _scalar_text(value: Any) -> str:
 
 def _double_text(number: float) -> str:
     """Return the shortest digits that read back as the number: plain between 0.001 and 10,000,000, else `d.dE±n`."""
+    # These are Java's limits for plain digits, so that EmoDB writes the same text (test_a_number_keeps_its_kind).
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
     sign, digits, exponent = Decimal(repr(number)).as_tuple()

@@ -97,6 +97,7 @@ class Lexeme(NamedTuple):
 class DocumentLexer(Lexer):
     """The lexer of the grammar's parser."""
 
+    # Without it, Lark would call `lex` with the text alone.
     __future_interface__ = 2
 
     def __init__(self, _configuration: object) -> None:
@@ -152,6 +153,8 @@ def _plain(text: str, start: int) -> Lexeme | None:
     except (JSONDecodeError, _NotPlain, RecursionError):
         # The recursion fails only if the caller's stack is already deep; the grammar itself does not recurse.
         return None
+    # `{"a":1}?` is a delta that may delete, and not a value (test_what_is_not_plain_json_is_taken_apart). `{..,}` is
+    # none at all: the grammar finds out what is wrong with it.
     if text.startswith("?", end) or (open_map is not None and not value):
         return None
     return Lexeme("VALUE" if open_map is None else "MEMBERS", value, start, end)
@@ -202,6 +205,7 @@ def _punctuation(text: str, start: int, end: int) -> Lexeme:
 
 def _number(text: str) -> Json:
     """Return an integer if the number has neither point nor exponent and fits 64 bits, else a double."""
+    # By the length first: Python raises an error of its own for an integer of more than 4,300 digits.
     if len(text) <= INT64_CHARS_MAX and _INTEGER.fullmatch(text):
         number = int(text)
         if INT64_MIN <= number <= INT64_MAX:
@@ -211,6 +215,8 @@ def _number(text: str) -> Json:
 
 def _double(text: str) -> float:
     number = float(text)
+    # Python would read 1e400 as infinity, which no JSON can write: the document could not be stored
+    # (test_a_text_that_can_not_be_read).
     if isinf(number):
         raise _NotPlain("expected a number that a double can hold")
     return number

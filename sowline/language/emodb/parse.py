@@ -69,6 +69,7 @@ def _natively(module: ModuleType, text: str) -> Any:
         return module.plain_delta(text)
     except BaseException as error:
         raise_unless_panic(error, "deltas")
+        # A panic is a fault of the core, and the next delta may cause it again (test_after_a_panic_python_reads).
         use_native(None)
         return None
 
@@ -120,6 +121,8 @@ def _check_exhausted(lexemes: Iterator[Lexeme]) -> None:
 
 def _check_nesting(text: str, reason: str) -> None:
     """Raise if brackets and conditionals are nested too deep, before anything recurses."""
+    # Brackets in strings are text. As many blanks take the place of each, so that the error's position is that in the
+    # text.
     blanked = _STRINGS.sub(lambda string: " " * len(string[0]), text)
     depth = 0
     for found in _LEVELS.finditer(blanked):

@@ -12,6 +12,8 @@ def partition_of(about: Intrinsics, count: int) -> int | None:
     """
     if about.table is None or about.id is None:
         return None
+    # Half of a surrogate pair has no bytes in UTF-8. Java writes a question mark for it, and a condition never raises
+    # (test_an_id_that_utf8_cannot_hold_has_a_part).
     hashed = murmur3((about.table + about.id).encode("utf-8", "replace"))
     return 1 - 2**31 % count if hashed == -(2**31) else abs(hashed) % count + 1
 

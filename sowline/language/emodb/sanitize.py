@@ -34,6 +34,8 @@ def _allowed(node: Node) -> Node:
     match node:
         case Conditional(cases, otherwise):
             allowed = []
+            # A loop, because a comprehension would take a second call on the stack for each level
+            # (test_the_deepest_delta_is_folded).
             for test, inner in cases:
                 allowed.append((test, _allowed(inner)))
             return _rebuilt(node, allowed, _allowed(otherwise))

@@ -34,6 +34,7 @@ Identity = str | tuple[str]
 
 def identity(value: Json) -> Identity:
     """Return a key that is equal for two values if, and only if, they are the same value, at all levels."""
+    # Others are in a tuple: the string `1` and the number 1 have the same text.
     return value if type(value) is str else (json_text(value),)
 
 

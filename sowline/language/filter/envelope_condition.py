@@ -20,6 +20,8 @@ def meeting(condition: Condition) -> Callable[[dict[str, Any]], bool]:
 
     def meets(envelope: dict[str, Any]) -> bool:
         record, intrinsics = envelope[DOCUMENT], envelope["intrinsics"]
+        # Only documents have intrinsics. A condition on the id or the table of another record would otherwise find
+        # null.
         if intrinsics is None:
             intrinsics = Intrinsics(id=envelope["sow_key"], table=envelope["topic"])
         if sees_tags and envelope["tags"]:

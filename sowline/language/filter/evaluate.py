@@ -46,6 +46,7 @@ def truth(value: Value) -> Verdict:
     if isinstance(scalar, bool):
         return scalar
     number = to_number(scalar)
+    # NaN differs from 0, but a text that is no number must not make a condition TRUE.
     return None if number is None or isnan(number) else number != 0
 
 

@@ -35,5 +35,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 def quoted_as_is(inner: str) -> str:
     """Return the text in quotes of a kind that it does not contain unescaped, so that it reads back unchanged."""
+    # An escaped quote ends nothing: the pattern can stay between quotes of its own kind
+    # (test_a_pattern_keeps_its_escapes).
     bare = re.sub(r"\\.", "", inner, flags=re.DOTALL)
     return f'"{inner}"' if "'" in bare else f"'{inner}'"

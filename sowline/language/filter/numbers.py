@@ -13,6 +13,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 def parse_number(text: str) -> Number | None:
     """Return the number that a text represents as a whole, else None, also for blanks, `nan`, `inf` and `0x1f`."""
+    # `float` alone would read `1_0`, ` 1`, `nan` and the digits of other scripts (test_strings_that_spell_numbers).
     if _NUMBER.fullmatch(text) is None:
         return None
     digits = text.lstrip("+-0")

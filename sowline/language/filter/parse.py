@@ -293,6 +293,7 @@ class _FilterTreeBuilder(Transformer[Token, Nested]):
 
     def number(self, digits: Token) -> Nested:
         number = parse_number(digits)
+        # 1e400 would be infinity, which has no literal: the canonical text of the filter could not be read.
         if number is None or isinf(number):
             raise FilterError(
                 f"expected a number that a double can hold at column {_column(digits)}", _column(digits)

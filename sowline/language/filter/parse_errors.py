@@ -50,6 +50,7 @@ def _sentence(
     text: str, column: int, error: UnexpectedInput, found: str, previous: Token | None, end: str
 ) -> str:
     allowed = _allowed(error)
+    # A quote at which no token starts is one that nothing closes.
     if found in ("'", '"') or (found == "[" and "]" not in text[column:]):
         return f"expected a closing {_CLOSING[found]} for the {found} at column {column}, got {end}"
     if _is_comparison(error) and "_OR" in allowed and "COMPARISON" not in allowed:

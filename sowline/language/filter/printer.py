@@ -87,6 +87,7 @@ def _primary(node: Literal | Field | FieldOf | Call | Meets) -> str:
 
 def _arithmetic(node: Arithmetic) -> tuple[_Level, str]:
     level = _Level.SUM if node.rest[0][0] in "+-" else _Level.PRODUCT
+    # `a - (b - c)` needs its parentheses. Without them it would be the chain `a - b - c`.
     tighter = _Level(level + 1)
     steps = "".join(f" {operator} {_text(operand, tighter)}" for operator, operand in node.rest)
     return level, _text(node.first, tighter) + steps

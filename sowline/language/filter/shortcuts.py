@@ -53,6 +53,8 @@ def _descending(parents: list[str], test: Test, path: Path, judge: Judge) -> Tes
         node: Any = document
         for name in parents:
             node = node.get(name)
+            # Through an array, a path gives the fields of all elements. The test below sees one object only
+            # (test_a_path_through_an_array_gives_all_its_elements).
             if node.__class__ is not dict:
                 return holds_of_null if node is None else judge(path.read(document)) is True
         return test(node)
@@ -81,6 +83,7 @@ def _compare_text(name: str, relation: Relation, literal: str, judge: Judge) -> 
         if value.__class__ is str:
             # An empty text is NULL.
             return relation(value, literal) and value != ""
+        # A missing field is NULL, and no comparison with NULL is TRUE: it needs no judge.
         return value is not None and judge(value_of(value)) is True
 
     return test
@@ -125,6 +128,8 @@ def _membership(name: str, judge: Membership) -> Test:
     def test(document: Document) -> bool:
         value = document.get(name)
         kind = value.__class__
+        # With a number in the list, a text may equal it: '2.0' is in (2). The judge decides
+        # (test_shortcuts_agree_with_the_reference).
         if kind is str and texts_only:
             return value in texts
         if kind is int or kind is float:

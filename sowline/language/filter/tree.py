@@ -244,6 +244,8 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         case In() | Affixed():
             return replace(node, operand=change(node.operand), items=tuple(map(change, node.items)))
         case And(terms):
+            # A changed term may be a conjunction itself. Two trees of one meaning would differ
+            # (test_a_rebuilt_chain_is_flat).
             return conjunction(map(change, terms))
         case Or(terms):
             return disjunction(map(change, terms))

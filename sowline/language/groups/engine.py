@@ -149,6 +149,8 @@ class Groups:
 
     def _take_in(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupChange:
         group = self._groups.get(entered.key)
+        # Before the change, because the states give a result only when it is asked for: later it would have the new
+        # record.
         previous = None if group is None else self._body(group)
         group = self._add(sow_key, entered, order)
         return GroupChange(group.sow_key, self._body(group), previous, group.key)

@@ -23,6 +23,8 @@ class Latest:
     __slots__ = ("_values", "nbytes")
 
     def __init__(self) -> None:
+        # All records are kept, and not only the latest: when that one leaves, the next one shows its fields
+        # (test_the_latest_record_leaves).
         self._values = SortedDict()
         self.nbytes = ORDER_BYTES
         """The estimated memory of the records, in bytes."""
@@ -44,6 +46,8 @@ class Latest:
 
     def merge(self, exported: Sequence[Any]) -> None:
         """Add the record that another state exported."""
+        # JSON makes lists of tuples, and these do not compare with the orders of this state
+        # (test_the_latest_of_several_processes).
         order, sow_key, values = exported
         self.add(
             tuple(tuple(part) if isinstance(part, list) else part for part in order), sow_key.encode(), values

@@ -227,6 +227,8 @@ class Layout:
         self._results: list[_Result] = []
         for call, slot in slots.aggregates.items():
             new_state, read = aggregate(call.name, *_literals(call.arguments[1:]))
+            # Equal arguments are evaluated once for a record, and equal states kept once for a group: AVG and SUM
+            # share theirs (test_equal_aggregates_share_a_state).
             argument = arguments.setdefault(call.arguments[0], len(arguments))
             state = states.setdefault((new_state, argument), len(states))
             self._results.append(_Result(slot, state, read))

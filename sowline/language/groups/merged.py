@@ -76,6 +76,7 @@ class MergedGroups:
     def _body(self, sow_key: bytes) -> bytes:
         body = self._bodies.get(sow_key)
         if body is None:
+            # From all states each time: none of them can be taken out of a result once it is in.
             states = self._states[sow_key].values()
             group = self._layout.new_group(next(iter(states)).key.encode(), sow_key)
             for state in states:

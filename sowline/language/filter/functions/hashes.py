@@ -25,6 +25,7 @@ def _table(bits: int, polynomial: int) -> tuple[int, ...]:
 
 
 def _crc(source: str, bits: int, polynomial: int) -> int:
+    # Not zlib's `crc32`, whose polynomial is another one.
     table, ones = _table(bits, polynomial), (1 << bits) - 1
     crc = ones
     for byte in encoded(source):

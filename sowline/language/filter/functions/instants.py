@@ -18,9 +18,12 @@ _ZONE = re.compile(r"(?:Z|UTC|GMT)|([+-])([01][0-9]|2[0-3]):?([0-5][0-9])")
 def instant(timestamp: Number, zone: str = "Z") -> datetime | None:
     """Return date and time at an offset; None outside the years 1 to 9999, or if `zone` is not an offset."""
     offset = offset_of(zone)
+    # Before the product: a double of 1e300 would become an integer of a thousand bits first.
     if offset is None or not isfinite(timestamp) or abs(timestamp) > _SECONDS_MAX:
         return None
     try:
+        # Rounded, because 1.001 s are 1000999.9999999999 µs as a double: cut off, a time would be a microsecond
+        # early.
         return EPOCH + timedelta(seconds=offset, microseconds=round(timestamp * MICROSECONDS))
     except OverflowError:
         return None

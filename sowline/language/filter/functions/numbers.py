@@ -40,6 +40,7 @@ def extreme(pick: Callable[[list[Number]], Number], *values: Scalar) -> Number:
 
 def integral(towards: Callable[[Number], int], value: Number) -> Number:
     """Return the next integer, up or down."""
+    # Infinity and NaN have no integer: `math.ceil` raises, and a filter never does.
     return towards(value) if math.isfinite(value) else value
 
 
@@ -91,6 +92,8 @@ def power(base: float, exponent: float) -> float | None:
     except ValueError:
         return _NAN
     except OverflowError:
+        # An OverflowError does not tell the sign: a negative base keeps it in an odd power
+        # (test_results_beyond_doubles_keep_their_sign).
         return -math.inf if base < 0 and math.fmod(exponent, 2) != 0 else math.inf
 
 

@@ -63,6 +63,8 @@ def _replace_all(regex: Regex, source: bytes, replacement: bytes) -> str | None:
         if size > 4 * TEXT_CHARS_MAX or budget < 0:
             return None
         copied = end
+        # After an empty match, the next search begins at the next character. It would find the same match again, and
+        # from the next byte it would split a character (test_empty_matches_are_between_characters).
         position = end if end > start else _next_character(source, end)
     pieces.append(source[copied:])
     return _decoded(b"".join(pieces))

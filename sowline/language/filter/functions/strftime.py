@@ -30,6 +30,8 @@ _SHORTHANDS = {
     "X": "%H:%M:%S",
 }
 
+# Not Python's `strftime`: it gives what the C library of the machine gives, in the locale of the process. Two nodes
+# would compute different texts of one record.
 _DIRECTIVES: dict[str, Callable[[datetime], str]] = {
     "a": lambda moment: DAYS[moment.weekday()][:3],
     "A": lambda moment: DAYS[moment.weekday()],

@@ -93,6 +93,7 @@ def reversed_text(source: str) -> str:
 
 def character(code: int) -> str | None:
     """Return the character with this code point; None if there is none."""
+    # Half of a surrogate pair is no character: UTF-8 could not write the result.
     return chr(code) if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else None
 
 

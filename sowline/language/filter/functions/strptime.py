@@ -22,6 +22,7 @@ _NUMBERS = {
     "j": (3, 1, 366),
     "m": (2, 1, 12),
     "M": (2, 0, 59),
+    # A leap second is the second 60. It is read as the first one of the next minute (test_what_is_read).
     "S": (2, 0, 60),
     "u": (1, 1, 7),
     "w": (1, 0, 6),
@@ -185,6 +186,7 @@ def _day_of(fields: Fields) -> date:
 
 
 def _in_century(year: int) -> int:
+    # The border is that of POSIX.
     return year + (1900 if year >= 69 else 2000)
 
 
