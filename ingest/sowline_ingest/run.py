@@ -59,11 +59,12 @@ def run(
 
 
 def _run(job: Job, once: bool, on_running: OnRunning, wait_at: Mapping[str, Any] | None) -> dict[str, Any]:
-    stop = (
-        stop_signal()
-    )  # From here on, a signal stops the query. While a session is starting, a signal ends the process.
+    # From here on, a signal stops the query. While a session is starting, a signal ends the process.
+    stop = stop_signal()
     expected = job.rows_expected() if once else None
     progress = BatchProgress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
+    # Before the query starts: the dead letters of earlier runs are then below these offsets, and those of this run
+    # are not.
     letters = None if wait_at is None else DeadLetterCount(job)
     query = job.start(once=once)
     on_running({"running": job.pipeline.name, "log": job.pipeline.log_topic, **progress.sums})
