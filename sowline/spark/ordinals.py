@@ -45,6 +45,7 @@ class Ordinals:
 
     def _logs(self, batch: int) -> dict[str, int]:
         """Return the end of each file source's log in this micro-batch, by the source's number."""
+        # Before the offsets, Spark writes its version of the format and the metadata of the micro-batch, a line each.
         lines = (self._checkpoint.sub("offsets").read(str(batch)) or "").splitlines()[2:]
         offsets: list[dict[str, Any]] = [json.loads(line) if line.startswith("{") else {} for line in lines]
         return {str(at): one["logOffset"] for at, one in enumerate(offsets) if "logOffset" in one}
