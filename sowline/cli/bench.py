@@ -161,6 +161,8 @@ def _deleted_at_end(client: Client, publisher: Publisher, run: BenchRun) -> Iter
     # A user who may not delete is refused here, before anything is written.
     client.sow_delete(run.topic, filter=run.filter)
     with ExitStack() as at_end:
+        # They run in reverse order: the publisher has written its last records before the deletion, which would miss
+        # them.
         at_end.callback(client.sow_delete, run.topic, filter=run.filter)
         at_end.callback(publisher.close)
         yield

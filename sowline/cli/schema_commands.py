@@ -162,6 +162,7 @@ def _written(found: Resolved, directory: Path) -> str:
     references = {name: directory / _file_name(name, type) for name, _ in found.schema.references}
     texts = dict(zip(references.values(), (text for _, text in found.schema.references), strict=True))
     texts[file] = found.schema.text
+    # The names `a/b` and `a_b` make the same file, and the second schema would replace the first.
     if len(texts) <= len(references):
         raise SowlineError(
             "bad schema", f"expected references whose files differ, got {', '.join(references)}"

@@ -161,5 +161,6 @@ def _ahead_ms(answer: HttpAnswer, now: float) -> int | None:
     """Return how much a service's clock is ahead, from the whole second in its answer."""
     if "date" not in answer.headers:
         return None
+    # The header has whole seconds: a clock that agrees may be anywhere within this one, and is no finding.
     began = parsedate_to_datetime(answer.headers["date"]).timestamp()
     return round(1000 * (began - now if began > now else min(0.0, began + 1 - now)))
