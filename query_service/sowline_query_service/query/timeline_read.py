@@ -195,6 +195,7 @@ class TimelineReader:
                     raise _not_delivered(READ_BACK_SECONDS_MAX) from None
             found += older
             since = since if searched_since is None else searched_since
+        # The search has ended at the limit, so nothing is known of the time before the oldest write that it found.
         if len(found) == wanted.limit:
             since = found[-1].replay_time
         since = min([since, *(change.replay_time for change in found)])

@@ -130,6 +130,8 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
         if demanded:
             asked = await request_of(Sow, {"topic": address.topic, **demanded})
             await wait_until_fresh(self._state, [topic], asked)
+        # Nothing is awaited from here until the record is read: a change in between would make the header name an
+        # instant before that of the record.
         headers = instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
         record = read_record(topic, address.key, rights.read.of(address.topic))
         if wants_typed(request):
