@@ -281,7 +281,8 @@ class Frames:
             # A condition that is NULL is not met.
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
-                # Analyzed alone, so that an error names the line of this text.
+                # Analyzed alone, so that an error names the line of this text; as a condition, because a check that
+                # is a text would otherwise count as one that fails.
                 rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
         for name in self._pipeline.key:

@@ -50,6 +50,8 @@ def run(
     """
     set_up_logs()
     log.info("starts Spark", file=str(file))
+    # A micro-batch is read and sorted at full speed before its rows are written at the limited rate: that would take
+    # the cores from the services of the machine (test_a_limit_lowers_the_priority).
     if rows_per_second or load_pipeline(file, os.environ).rows_per_second:
         os.nice(GIVES_WAY)  # before there is a JVM, which inherits it
     try:

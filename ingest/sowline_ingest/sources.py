@@ -71,6 +71,7 @@ def parquet_files(
     spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
 ) -> SourceRows:
     """Return the rows of Parquet files that appear in a directory, with the files' own schema unless one is given."""
+    # A stream of files must know its columns when it starts: those of the files that are there now.
     fields = fields_of(schema) if schema else spark.read.options(**options).parquet(directory).schema
     rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
