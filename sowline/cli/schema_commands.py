@@ -213,6 +213,7 @@ def _checked(registry: Registry, definition: TopicDefinition) -> Iterator[Row]:
         about = {"topic": definition.name, "subject": subject, "version": number}
         try:
             found = registry.version(subject, number)
+        # A registry that is away says nothing about the version: no line may report that one as unreadable.
         except RegistryAway:
             raise
         except SowlineError as error:

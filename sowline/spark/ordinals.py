@@ -73,6 +73,7 @@ class Ordinals:
         kept = [int(name) for name in self._kept.names() if name.isdecimal() and int(name) < batch]
         if kept:
             return _Taken(**json.loads(self._kept.read(str(max(kept))) or ""))
+        # A stream may have had records of Kafka only until now, and such a checkpoint is not a foreign one.
         if batch == 0 or not self._logs(batch - 1):  # the first that has files
             return _Taken(0, {}, {})
         raise SowlineError(

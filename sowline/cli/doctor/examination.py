@@ -125,6 +125,7 @@ def see_service(url: str, connection: ConnectionOptions) -> ServiceFacts:
     """Ask a service for its health. Ask a query service also for its topics, and if it needs credentials for that."""
     try:
         health = {question: get(f"{url}/{question}", connection) for question in HEALTH}
+        # At once: the time that further questions take would count as a difference of the clocks.
         ahead_ms = _ahead_ms(health["readyz"], time.time())
         topics = get(f"{url}/v1/topics", connection)
         core = get(f"{url}/status", connection).field("core")
