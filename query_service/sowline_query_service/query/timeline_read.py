@@ -247,6 +247,7 @@ class TimelineReader:
             if isinstance(event, Change) and event.sow_key == key and event.writes is not None:
                 found[message.offset() or 0] = event
                 size += len(event.body or b"") + len(event.previous or b"") + len(event.text or b"")
+            # One write is sent whatever its size: no smaller request could get it.
             if size > self._bytes_max and len(found) > 1:
                 raise SowlineError(
                     "result too large",
