@@ -144,8 +144,7 @@ class Indexes:
             yield
 
     async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
-        async with self._lock:
-            # Only with the lock: the query that had it may have made the same index (test_one_index_is_made_once).
+        async with self._lock:  # before looking: another query may be making the same index
             columns = [Column(path) for path in self._missing(wanted)]
             if columns or hashes:
                 with self._being_made(columns, hashes, wanted) as filling:
@@ -267,9 +266,7 @@ class Indexes:
         if keys is not None:
             index = ",".join(self._definition.key_sent)
             return AccessPath(KEY, checks=[(self._rows.found(keys), filter)], index=index, keys=tuple(keys))
-        # Before the refresh, which may drop the least recently used indexes to make room: those of this query would
-        # be among them.
-        self._use(needed_paths(_split(filter)[0]))
+        self._use(needed_paths(_split(filter)[0]))  # first: a refresh may drop the least recently used
         self._refresh()
         access_path = self._hash_path(filter)
         if access_path is None:
