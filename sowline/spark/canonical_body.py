@@ -66,7 +66,7 @@ def _canonical(value: Column, type: DataType, target: DataType | None) -> Column
     """Return a value that Spark's JSON writes in canonical form; `target` is the type that decimals convert to."""
     match type:
         case TimestampType():
-            # Of a null, the expression would make the text `Z`.
+            # The expression would make the text `Z` of a null.
             return F.when(value.isNotNull(), _timestamp_text(value))
         case TimestampNTZType():
             return F.translate(value.cast("string"), " ", "T")

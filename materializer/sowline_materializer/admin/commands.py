@@ -238,7 +238,7 @@ def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
     with operating(topic, **where) as operated:
         settings = operated.settings
         group, loss = group_of(settings), accept_loss or settings.accept_loss
-        # All copies are kept, because every partition is planned before anything is written to one.
+        # It needs all copies at once: it plans every partition before it writes to one.
         result = rebuild_state(
             settings.kafka_client, group, operated.definition, operated.asides(keep=True), loss
         )

@@ -37,7 +37,7 @@ def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
     )
     select = entitlement.select
     if definition.documents:
-        # Of a document that the user may not see, the version alone would tell that it was written
+        # The version alone would show that someone has written a document that the user may not see
         # (test_a_document_that_may_not_be_seen_was_never_written).
         known = topic.rows.known(wanted) if is_seen else None
         return _as_document(definition, key, body if is_seen else None, known, select)

@@ -354,7 +354,7 @@ def joined(found: Sequence[Former]) -> Former:
 
 
 def _values(column: "array[int]", start: int) -> Values:
-    # Of a copy, which the slice is: an array that a NumPy view shows can't grow.
+    # The slice is a copy: an array that a NumPy view shows can't grow.
     return np.frombuffer(column[start:], np.int64)
 
 
