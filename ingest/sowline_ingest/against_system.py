@@ -45,6 +45,8 @@ def checked_against(system: FoundSystem, file: Path, connection: ConnectionOptio
 
     served = None if system.url is None else get_json(f"{system.url}/v1/topics", connection)
     if served is not None:
+        # Before the job, which reads its settings when it is created. Otherwise the sample would be read from the
+        # default address of Kafka, and not from the one that this service uses.
         os.environ.setdefault("SOWLINE_KAFKA", served["kafka"])
     job = Job(file)
     topic, log = job.pipeline.topic, job.pipeline.log_topic

@@ -45,6 +45,7 @@ class DeadLetterCount:
         options = kafka_options(log.kafka, log.dead, log.options, offsets_json(log.dead, self._starts))
         options["endingOffsets"] = offsets_json(log.dead, ends)
         letters = kafka_rows(self._job.spark, options).where(
+            # With the slash: the pipeline `shop` must not count the letters of `shop2/raw/0`.
             F.startswith(header_text("sow.publisher"), F.lit(f"{log.publisher}/"))
         )
         counts = letters.groupBy(header_text("sow.reason").alias("reason")).count().collect()

@@ -92,6 +92,7 @@ def _but(*texts: str) -> str:
 
 def _bytes_of(text: str, encoding: str) -> str:
     """Return a text as a regular expression of its bytes in the file."""
+    # Each byte is an escape, because a separator such as `||` would be an operator of the expression (test_records).
     return "".join(f"\\x{byte:02x}" for byte in text.encode(encoding))
 
 

@@ -98,6 +98,8 @@ def with_rows(events: DataFrame, rows: DebeziumRows) -> DataFrame:
     old, new = _row(before, None, placeholder, rows, "d"), _row(after, before, placeholder, rows, None)
     key = [name for name in rows.key if name in rows.fields.names]
     # An unchanged key is only in `before`.
+    # Without REPLICA IDENTITY FULL, `before` has no more than the primary key. A key column that is null there has
+    # not moved, and no record is deleted for it (test_debezium_updates_of_the_key).
     moved = [old[name].isNotNull() & ~old[name].eqNullSafe(new[name]) for name in key]
     has_moved = F.array_contains(F.array(*moved), True) if moved else F.lit(False)
     updated = F.when((F.col("update.op") == "u") & has_moved, F.array(old, new)).otherwise(F.array(new))

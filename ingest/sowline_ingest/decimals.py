@@ -24,7 +24,9 @@ def exact(fields: StructType, parse: Callable[[StructType], Column]) -> Column:
     if not rounding:
         return parse(fields)
     parsed = parse(StructType([StructField(name, type) for name, type in wide.items()]))
+    # A plain cast of a number that does not fit would end the query. Here it is null, and only its row is refused.
     narrow = parsed.try_cast(_nullable(fields, _same))
+    # Compared as JSON, because Spark compares no maps, and a map may hold a decimal (test_decimals).
     read = row_json(parsed[one.name].alias(one.name) for one in rounding)
     kept = row_json(narrow[one.name].cast(wide[one.name]).alias(one.name) for one in rounding)
     return F.when(read == kept, narrow)

@@ -51,6 +51,8 @@ ROWS = "rows"
 """The name by which a statement refers to the rows of the previous step, unless there are several sources."""
 
 KEY_COLUMNS_MAX = 16
+# Without a slash: rows have the publisher `<name>/<source>/<partition>`, and the dead letters of a run are found by
+# the start `<name>/`.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _WORD = re.compile(r"'?[\w-]+'?")
@@ -153,6 +155,7 @@ class _Read(_PipelineModel):
         if others.data.get("format") in ("csv", "json"):
             encoding_of(options)
         for name in options:
+            # Spark ignores the case of an option: `Subscribe` would replace the topic that the pipeline sets.
             if instead := _OWN_OPTIONS.get(name.lower()):
                 raise ValueError(f"expected {instead} in place of the option {name}")
         return options

@@ -96,6 +96,8 @@ class Frames:
             sources = self._sources()
             rows = self._transformed(sources)
         finally:
+            # The session outlives this frame, and another pipeline in it must not find these views. The rows that
+            # were built keep the plans that the views had.
             for name in self._views:
                 self._spark.catalog.dropTempView(name)
         self.columns = rows.dtypes
@@ -228,12 +230,16 @@ class Frames:
                     # Spark analyzes each text alone, so that an error names its line.
                     rows.select(F.expr(text))
         names = self._partial_columns(rows)
+        # After the steps, since one of them may make a value of a null: `coalesce(note, '')` would overwrite a note
+        # that the update did not send (test_debezium_values_that_are_not_there).
         checked = self._checked(without_unchanged(rows, names))
         keys = [F.col(f"`{name}`") for name in pipeline.key]
         own = {name: F.expr(text) for name, text in texts.items()}
         command = self._command(rows)
         if self._has_partial_rows:
             command = partial_command(F.lit(command))
+            # A delta without a field leaves it as it was, so a column that became null in the table must be in it as
+            # null (test_debezium_values_that_are_not_there).
             own["nulls"] = nulls_of([name for name in names if not name.startswith("_")])
         try:
             commands = command_rows(
@@ -249,6 +255,8 @@ class Frames:
             self._refuse(("key",), error.message)
         reason, message = f"IF({FAILURE} IS NOT NULL, '{CHECK_FAILED}', NULL)", FAILURE
         if self._typed is not None:
+            # Rows that failed a check are dead letters in any case, so the codec, which is Python, need not read
+            # them.
             passed = commands.withColumn(VALUE, F.when(F.col(FAILURE).isNull(), F.col(VALUE)))
             commands = typed_rows(passed, self._typed)
         if REASON in commands.columns:
@@ -273,7 +281,8 @@ class Frames:
             # A condition that is NULL is not met.
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
-                # Analyzed alone, so that an error names the line of this text.
+                # Analyzed alone, so that an error names the line of this text; as a condition, because a check that
+                # is a text would otherwise count as one that fails.
                 rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
         for name in self._pipeline.key:

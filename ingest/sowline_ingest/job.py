@@ -129,6 +129,8 @@ def _in_small_batches(pipeline: Pipeline, rows: int) -> Pipeline:
     """Return the pipeline with limits for its micro-batches: `rows` Kafka records, and one file."""
     sources = {}
     for name, source in pipeline.sources.items():
+        # Spark takes only one limit of a source, in files or in bytes: the file's own one would conflict with that of
+        # the sample.
         options = {name: value for name, value in source.options.items() if name not in BATCH_LIMITS}
         limit = {"maxOffsetsPerTrigger": str(rows)} if source.kafka else {"maxFilesPerTrigger": "1"}
         sources[name] = source.model_copy(update={"options": options | limit})

@@ -50,6 +50,8 @@ def run(
     """
     set_up_logs()
     log.info("starts Spark", file=str(file))
+    # A micro-batch is read and sorted at full speed before its rows are written at the limited rate: that would take
+    # the cores from the services of the machine (test_a_limit_lowers_the_priority).
     if rows_per_second or load_pipeline(file, os.environ).rows_per_second:
         os.nice(GIVES_WAY)  # before there is a JVM, which inherits it
     try:
@@ -59,11 +61,12 @@ def run(
 
 
 def _run(job: Job, once: bool, on_running: OnRunning, wait_at: Mapping[str, Any] | None) -> dict[str, Any]:
-    stop = (
-        stop_signal()
-    )  # From here on, a signal stops the query. While a session is starting, a signal ends the process.
+    # From here on, a signal stops the query. While a session is starting, a signal ends the process.
+    stop = stop_signal()
     expected = job.rows_expected() if once else None
     progress = BatchProgress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
+    # Before the query starts: the dead letters of earlier runs are then below these offsets, and those of this run
+    # are not.
     letters = None if wait_at is None else DeadLetterCount(job)
     query = job.start(once=once)
     on_running({"running": job.pipeline.name, "log": job.pipeline.log_topic, **progress.sums})

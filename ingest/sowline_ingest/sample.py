@@ -80,11 +80,13 @@ def _first_rows(job: Job) -> list[Row]:
         if len(rows) >= SAMPLE_ROWS:
             done.set()
 
+    # Not the pipeline's checkpoint: that would record the rows of the sample as written, and no run would write them.
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = job.frames(of_sample=SAMPLE_ROWS).rows().writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         while query.isActive and not done.wait(0.1):
             pass
+        # Once the sample is full, an error is one of a later row, or of the stop.
         failure = None if done.is_set() else query.exception()
         query.stop()
     if failure is not None:

@@ -71,6 +71,7 @@ def parquet_files(
     spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
 ) -> SourceRows:
     """Return the rows of Parquet files that appear in a directory, with the files' own schema unless one is given."""
+    # A stream of files must know its columns when it starts: those of the files that are there now.
     fields = fields_of(schema) if schema else spark.read.options(**options).parquet(directory).schema
     rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
@@ -81,6 +82,7 @@ def parquet_files(
 def json_files(files: DataFrame, name: str, schema: str, options: Options) -> SourceRows:
     """Return the rows of files, as from `file_texts`, of JSON objects, one a line."""
     files = files.withColumn("lines", F.split("text", LINE_END))
+    # Blank lines are dropped after they are numbered: the number of a dead letter is that of the line in the file.
     lines = files.select("*", F.posexplode("lines").alias("row", "line")).where(F.trim("line") != "")
     texts = lines.withColumn("text", _text_of(F.col("line"), options))
     rows = texts.select(
@@ -109,6 +111,7 @@ def csv_files(files: DataFrame, name: str, schema: str, options: Options, *, hea
     # infers a filter of files without lines, and cuts each file twice for it.
     files = files.select("*", fits.alias("fits"))
     lines = files.select("*", F.posexplode_outer("lines").alias("row", "line")).drop("lines")
+    # Only now, so that a blank line has a number too: a row's number is that of its record in the file (test_csv).
     lines = lines.where(F.trim("line") != "")
     if header:
         lines = lines.where((F.col("row") > 0) == F.col("fits"))
@@ -259,6 +262,7 @@ def kafka_records(spark: SparkSession, name: str, kafka: Options, topic: str, op
     """Return the records of a Kafka topic: their origin, their metadata, and their values as `text`."""
     settings = {
         "startingOffsets": "earliest",
+        # By default Spark's source also reads the records of transactions that were aborted.
         "kafka.isolation.level": "read_committed",
         "includeHeaders": "true",
         **kafka,
@@ -289,6 +293,8 @@ def _source_of(
 
 
 def _json(text: str, schema: str, options: Options) -> Column:
+    # By default Spark also takes `{'id':7}` for JSON, and replaces bytes that are not UTF-8. Such a record must be a
+    # dead letter with its bytes (test_only_one_value_is_json).
     own = {"allowSingleQuotes": "false", **_parsing(options), "columnNameOfCorruptRecord": _CORRUPT}
     # Spark reads one value and ignores what follows it. Read as the content of an array, there must be exactly one.
     is_one = F.json_array_length(F.concat(F.lit("["), F.col(text), F.lit("]"))) == 1
@@ -298,6 +304,7 @@ def _json(text: str, schema: str, options: Options) -> Column:
 
 def _names(line: Column, options: Options) -> Column:
     """Return the names in the first line of a CSV file."""
+    # Quoted, because the separator `|` would be an operator of the regular expression.
     parts = F.split(line, f"\\Q{separator_of(options)}\\E")
     return F.transform(parts, lambda part: F.regexp_replace(F.trim(part), '^"|"$', ""))
 

@@ -105,6 +105,7 @@ def _launched(conf: Mapping[str, str], silent: bool) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    # A JVM that does not start says the reason only on its standard error (test_a_jvm_that_does_not_start).
     with tempfile.TemporaryFile() as log:
         try:
             return launch_gateway(settings, {"stderr": log} if silent else None)  # type: ignore[no-untyped-call]

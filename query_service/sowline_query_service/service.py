@@ -122,6 +122,7 @@ class QueryService:
             yield beginning
         finally:
             stop.set()
+            # It may be starting the follower at this moment, and a thread that starts after the stop would never end.
             await asyncio.wait([beginning])
             await self._writer.close()
             if not _has_failed(beginning) and beginning.result():

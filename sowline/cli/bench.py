@@ -117,6 +117,7 @@ _option = partial(click.option, show_default=True)
 @cli_command(examples=("sowline bench scratch --seconds 10", "sowline bench scratch --rate 0"))
 @topic_argument
 @_option("--seconds", type=click.FloatRange(0.1), default=5.0, help="How long to publish.")
+# Limited by default: at full speed, a latency would be the length of a queue.
 @_option("--rate", type=click.IntRange(0), default=1000, help="Records per second; 0: as fast as possible.")
 @_option("--records", type=click.IntRange(1), default=10_000, help="How many different records to write.")
 @click.option("--into-records", is_flag=True, help="Run even if TOPIC has records; they are not changed.")
@@ -161,6 +162,8 @@ def _deleted_at_end(client: Client, publisher: Publisher, run: BenchRun) -> Iter
     # A user who may not delete is refused here, before anything is written.
     client.sow_delete(run.topic, filter=run.filter)
     with ExitStack() as at_end:
+        # They run in reverse order: the publisher has written its last records before the deletion, which would miss
+        # them.
         at_end.callback(client.sow_delete, run.topic, filter=run.filter)
         at_end.callback(publisher.close)
         yield

@@ -20,6 +20,7 @@ def complete_topic(context: click.Context, parameter: click.Parameter, incomplet
 def _served(url: str, connection: ConnectionOptions) -> list[str]:
     try:
         return [one["name"] for one in served_topics(get(f"{url.rstrip('/')}/v1/topics", connection)) or ()]
+    # An error would be printed in the middle of the line that is being typed.
     except SowlineError:
         return []
 

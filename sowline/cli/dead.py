@@ -78,6 +78,7 @@ def retry(topic: str, offsets: tuple[int, ...], reason: str, url: str, connectio
     """
     if bool(offsets) == bool(reason):
         raise click.UsageError("expected either offsets or a --reason")
+    # The oldest first: of two commands for one record, the later one must count in the end.
     letters = (
         [_at(url, connection, topic, offset) for offset in sorted(offsets)]
         if offsets

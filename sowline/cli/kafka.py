@@ -33,6 +33,7 @@ def kafka(data_dir: Path, port: int | None) -> None:
     """
     from sowline.runtime.local_kafka import LocalKafka
 
+    # Before the broker starts: a signal that ends this process in between would leave the broker running.
     signal.signal(signal.SIGINT, _leave)
     signal.signal(signal.SIGTERM, _leave)
     broker = LocalKafka(data_dir, port)

@@ -44,6 +44,7 @@ def print_messages(
             if is_table and (len(rows) >= TABLE_ROWS or message.command == "group_end"):
                 _print_table(rows)
                 rows.clear()
+            # A change is written at once: on a quiet topic, no other one may come for hours to fill the buffer.
             elif message.command != "sow" or left == 0:
                 output.write()
             if left == 0:

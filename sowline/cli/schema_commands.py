@@ -162,6 +162,7 @@ def _written(found: Resolved, directory: Path) -> str:
     references = {name: directory / _file_name(name, type) for name, _ in found.schema.references}
     texts = dict(zip(references.values(), (text for _, text in found.schema.references), strict=True))
     texts[file] = found.schema.text
+    # The names `a/b` and `a_b` make the same file, and the second schema would replace the first.
     if len(texts) <= len(references):
         raise SowlineError(
             "bad schema", f"expected references whose files differ, got {', '.join(references)}"
@@ -212,6 +213,7 @@ def _checked(registry: Registry, definition: TopicDefinition) -> Iterator[Row]:
         about = {"topic": definition.name, "subject": subject, "version": number}
         try:
             found = registry.version(subject, number)
+        # A registry that is away says nothing about the version: no line may report that one as unreadable.
         except RegistryAway:
             raise
         except SowlineError as error:

@@ -267,6 +267,7 @@ def _grouped(types: Sequence[str]) -> str:
 def _comment(part: Node, indent: str) -> str:
     """Return the comment before a field or a declaration, with the end of its line; empty if there is none."""
     about = part.get("description", "") if isinstance(part, dict) else ""
+    # A description with `*/` would end the comment, and the rest of its text would be code.
     words = " ".join(about.split()).replace("*/", "*\\/") if isinstance(about, str) else ""
     sentences = [f"{words}." if words and words[-1].isalnum() else words]
     if _has_long_integers(part, LEVELS_MAX):

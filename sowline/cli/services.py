@@ -47,6 +47,7 @@ def _service(name: str, program: Program, what: str) -> click.Command:
     @click.option(
         "--accept-loss",
         is_flag=True,
+        # Not False, which would be given to the service in place of its own SOWLINE_ACCEPT_LOSS.
         default=None,
         help="Continue although log records are permanently gone.",
     )

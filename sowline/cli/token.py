@@ -20,6 +20,7 @@ def token(user: str, roles: tuple[str, ...]) -> None:
     The token is stored nowhere else: give it only to its user.
     """
     made = f"sow_{secrets.token_urlsafe(BYTES)}"
+    # One fast hash is enough: unlike a password, 32 random bytes can't be guessed, so there is nothing to slow down.
     line = {"user": user, "sha256": sha256(made.encode()).hexdigest(), "roles": list(roles)}
     click.echo(made)
     click.echo(f"- {json.dumps(line, ensure_ascii=False)}")

@@ -66,6 +66,7 @@ def _canonical(value: Column, type: DataType, target: DataType | None) -> Column
     """Return a value that Spark's JSON writes in canonical form; `target` is the type that decimals convert to."""
     match type:
         case TimestampType():
+            # The expression would make the text `Z` of a null.
             return F.when(value.isNotNull(), _timestamp_text(value))
         case TimestampNTZType():
             return F.translate(value.cast("string"), " ", "T")
@@ -78,6 +79,7 @@ def _canonical(value: Column, type: DataType, target: DataType | None) -> Column
                 _canonical(value[field.name], field.dataType, _part(target, field.name)).alias(field.name)
                 for field in type.fields
             ]
+            # Made of the fields of a null, the struct would be an object: the record would get `{}` for no value.
             return F.when(value.isNotNull(), F.struct(*parts)) if parts else value
         case ArrayType():
             of = target.elementType if isinstance(target, ArrayType) else _of_text(target)

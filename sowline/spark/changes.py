@@ -84,6 +84,7 @@ def _beginning(changes: ChangesTopic, start: str) -> tuple[str, Column]:
         # After compaction, an event that was written again may be the only event of its record.
         return EARLIEST, F.lit(True)
     if start == LATEST or named_bookmark(start) == NOW:
+        # An event that was written again repeats an old change: it is no news to a stream that begins after that.
         return LATEST, ~is_again()
     positions = read_positions(start, changes.log, changes.partitions)
     assert positions is not None, "now is the latest"

@@ -81,6 +81,7 @@ class ChangesTopic:
         }
         cut_short = [p for p, row in newest_of.items() if not row["last"]]
         self.ends = self._whole(ends, cut_short)
+        # A log record whose changes are not all written counts as not applied (test_record_that_has_not_ended).
         self._next = {p: held.offset + (p not in cut_short) for p, held in self.held.items()}
 
     def _whole(self, ends: Offsets, cut_short: list[int]) -> Offsets:
@@ -88,6 +89,7 @@ class ChangesTopic:
         if not cut_short:
             return ends
         records = {p: self.held[p]._replace(nth=-1) for p in range(self.partitions)}
+        # From the start: one log record may have made more changes than the tail holds.
         ending = self.events(self.starts, ends).where(F.col("partition").isin(cut_short))
         of_record = ending.where(is_change() & is_behind(records, F.col("position")))
         found = of_record.groupBy("partition").agg(F.min("kafka_offset").alias("first")).collect()
@@ -236,6 +238,7 @@ class ChangesTopic:
 
     def _offsets_since(self, since: Mapping[int, int]) -> Offsets:
         found = self._broker.since(self.name, {p: ms - CLOCKS_MS for p, ms in since.items()}) if since else {}
+        # The offset may be beyond the end, at a change of an incomplete log record.
         ends = {
             p: self.ends[p] if offset is None else min(offset, self.ends[p]) for p, offset in found.items()
         }

@@ -79,6 +79,8 @@ def command_rows(  # noqa: PLR0913, PLR0917 - one for each part of a command
     return frame.select(
         text.alias(KEY),
         _column(body).cast("string").alias(VALUE),
+        # A header whose value is null would still be a header: `sow.expiration` without a number is not the same as
+        # none (test_a_publish_needs_no_command).
         *([F.filter(F.array(*headers), _has_value).alias(HEADERS)] if headers else []),
         *_problem(of_keys, of_body, command),
         *(name for name in dict.fromkeys((SOURCE, PART, *keep)) if name in frame.columns),

@@ -76,6 +76,8 @@ def _range_of_chunk(chunk: Any) -> KeyRange | None:
     kind, annotation = str(type.getPrimitiveTypeName()), type.getLogicalTypeAnnotation()
     text = "" if annotation is None else str(annotation.toString())
     first, last = statistics.genericGetMin(), statistics.genericGetMax()
+    # Unsigned integers are left out: Java reads 2^63 and above as negative, and the range would exclude values of the
+    # file.
     if kind in _INTEGERS and _SIGNED.fullmatch(text):
         return KeyRange(int(first), int(last))
     if kind == "BINARY" and text == "STRING":

@@ -58,6 +58,7 @@ class Directory:
         stream = self._files.create(half, True)
         stream.write(bytearray(text.encode()))
         stream.close()
+        # HDFS does not rename a file to a name that exists.
         self._files.delete(self._at(name), False)
         if not self._files.rename(half, self._at(name)):
             raise OSError(f"expected to write {self._at(name)}, but the file system refused")

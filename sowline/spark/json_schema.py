@@ -147,6 +147,8 @@ class _CanonicalReader(_JsonReader):
         try:
             return super()._part(schema, path, depth)
         except SowlineError:
+            # The part that failed has left its references open. The next part that uses one of them would be taken
+            # for a schema that holds itself.
             self._open = open_references
             return StringType()
 
@@ -162,6 +164,7 @@ class _CanonicalReader(_JsonReader):
         if kind == "integer" and (schema.get("minimum"), schema.get("maximum")) == _INT:
             return IntegerType()
         if kind == "integer" and schema.get("maximum", 0) > _LONG_MAX:
+            # An unsigned integer of 64 bits has up to 20 digits, and a LONG holds only half of them (test_protobuf).
             return DecimalType(20, 0)
         return super()._number(kind, schema)
 
@@ -189,6 +192,7 @@ def _kind(schema: dict[str, Any], path: str) -> str:
     given = schema.get("type", [])
     kinds = {given} if isinstance(given, str) else set(given)
     if not kinds:
+        # By the exact type, because for `isinstance` a boolean is an integer, too.
         kinds = {_OF_VALUES.get(type(value), "") for value in _values(schema) if value is not None}
         kinds = {"object"} if not kinds and "properties" in schema else kinds
     kinds -= {"null"}

@@ -24,6 +24,7 @@ class MissingNulls:
 
         Raise `not json`, `not an object` or `too deep`.
         """
+        # Parsing and writing each body again is expensive, and most schemas need no null.
         if not self._has_any:
             return body
         document = read_object(body)

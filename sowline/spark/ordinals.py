@@ -45,6 +45,7 @@ class Ordinals:
 
     def _logs(self, batch: int) -> dict[str, int]:
         """Return the end of each file source's log in this micro-batch, by the source's number."""
+        # Before the offsets, Spark writes its version of the format and the metadata of the micro-batch, a line each.
         lines = (self._checkpoint.sub("offsets").read(str(batch)) or "").splitlines()[2:]
         offsets: list[dict[str, Any]] = [json.loads(line) if line.startswith("{") else {} for line in lines]
         return {str(at): one["logOffset"] for at, one in enumerate(offsets) if "logOffset" in one}
@@ -72,6 +73,7 @@ class Ordinals:
         kept = [int(name) for name in self._kept.names() if name.isdecimal() and int(name) < batch]
         if kept:
             return _Taken(**json.loads(self._kept.read(str(max(kept))) or ""))
+        # A stream may have had records of Kafka only until now, and such a checkpoint is not a foreign one.
         if batch == 0 or not self._logs(batch - 1):  # the first that has files
             return _Taken(0, {}, {})
         raise SowlineError(

@@ -114,6 +114,7 @@ def _unfit(value: str, type: DataType, *, finite: bool, depth: int = 0) -> str |
 
 
 def _exists(array: str, type: DataType, *, finite: bool, depth: int) -> str | None:
+    # A lambda within another needs a name of its own, or it would hide the element of the outer array.
     one = f"one{depth}"
     unfit = _unfit(one, type, finite=finite, depth=depth + 1)
     return None if unfit is None else f"exists({array}, {one} -> coalesce({unfit}, false))"

@@ -186,6 +186,8 @@ def _spread_batch(rows: DataFrame, keys: Sequence[Column], log: Log) -> DataFram
         return _spread(rows, keys, log, {})
     files = source_files(rows, keys[0] if len(keys) == 1 else None)
     ordinals = {file: number for number, file in enumerate(files.urls)}
+    # With a limit, the rows must be in exactly as many tasks as share it, so they are shuffled even if files are
+    # apart.
     if files.are_apart and log.rows_per_second is None:
         return located(rows, ordinals)
     return _spread(rows, keys, log, ordinals)

@@ -127,9 +127,8 @@ def _column_of_files(rows: DataFrame, key: Column) -> str | None:
     plan: Any = keys._jdf.queryExecution().optimizedPlan()
     column = plan.expressions().head() if plan.nodeName() == "Project" else plan.output().head()
     column = column.child() if column.nodeName() == "Alias" else column
-    if (
-        column.nodeName() != "AttributeReference" or "." in column.name()
-    ):  # a footer can't tell a dot from a path
+    # A footer can't tell a dot from a path.
+    if column.nodeName() != "AttributeReference" or "." in column.name():
         return None
     return str(column.name())
 

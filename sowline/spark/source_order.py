@@ -77,6 +77,8 @@ def _order(rows: DataFrame, ordinals: Mapping[str, int]) -> list[Column]:
     """Return what sorts rows: one number, which Spark sorts fastest, and the part of a row."""
     order = SinkColumn.NUMBER.value
     if ordinals:
+        # Ordinals rise as long as a stream exists. Less the first one of the micro-batch, they fit into the bits that
+        # the row leaves.
         ordinal = f"coalesce({SinkColumn.ORDINAL} - {min(ordinals.values())}, 0)"
         order = f"shiftleft({ordinal}, {ROW_BITS}) + {order}"
     part = [f"CAST({PART} AS BIGINT)"] if PART in rows.columns else []

@@ -59,6 +59,8 @@ class SpillStore:
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Write entries; None removes one. Raise `SowlineError` if the disk is full."""
         rest = iter(entries)
+        # In portions, because a batch is in memory as a whole until it is written, next to the entries that it makes
+        # room for.
         while portion := list(islice(rest, BATCH_ENTRIES)):
             batch = WriteBatch(raw_mode=True)
             for key, value in portion:
@@ -71,6 +73,7 @@ class SpillStore:
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries whose keys begin with `prefix`, without it, as they are when the scan begins."""
+        # Here and not in the generator, which runs only once it is read: it would show entries of later writes.
         iterator = self._db.iter()
         iterator.seek(prefix)
         return self._scanned(iterator, prefix)

@@ -82,6 +82,7 @@ class NodeSet:
     def announced(self, partitions: Share) -> PositionsByLog:
         """Return the newest positions that nodes announce for these partitions; omit those that no node announces."""
         found: PositionsByLog = {}
+        # In one order, because a set has another one in each process, and bookmarks would differ between gateways.
         for name, number in sorted(partitions):
             held = [node.topics[name] for node in self.announcements.nodes if name in node.topics]
             positions = [

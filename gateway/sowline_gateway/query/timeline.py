@@ -29,6 +29,8 @@ class NodeTimeline:
 
 def timeline_path(request: ReadTimeline, at_least: str) -> tuple[str, str]:
     """Return the path and the query of the GET for a timeline of a state at `at_least` or beyond it."""
+    # A key may contain `/`, which `quote` leaves as it is by default: the node would read it as two parts of the
+    # path.
     path = f"/v1/topics/{quote(request.topic)}/records/{quote(request.key, safe='')}/timeline"
     given: list[tuple[str, str]] = [("up_to", request.up_to)] if request.up_to else []
     given += [("max_staleness", staleness)] if (staleness := staleness_text(request)) else []

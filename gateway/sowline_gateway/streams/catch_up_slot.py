@@ -25,6 +25,8 @@ class CatchUpSlot:
         if self.is_taken:
             return False
         has_to_wait = self._of_client.locked() or self._of_all.locked()
+        # The client's limit first: in the other order, a client with many subscriptions would hold the turns of all
+        # clients while it waits for its own.
         await self._of_client.acquire()
         try:
             await self._of_all.acquire()

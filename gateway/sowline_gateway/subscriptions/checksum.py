@@ -40,6 +40,7 @@ class NodeChecksums:
         """Note that a node can't send its checksum."""
         self.error = error
         self.is_complete.set()
+        # Also after an error: the messages of nodes that have sent their checksums wait for it in `add`.
         self.is_sent.set()
 
     async def wait(self) -> None:

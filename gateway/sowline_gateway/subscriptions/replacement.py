@@ -30,6 +30,7 @@ async def send_leaving(outbox: Outbox, sub_id: str, query: ShardedQuery, before:
 
     If no group follows, the last message ends the step, and has the bookmark `now`; else that is empty.
     """
+    # One message is kept back, because only the last one ends the step, and none says that it is the last.
     waiting: NodeMessage | None = None
     async for received in query.leaving():
         if waiting is not None:

@@ -64,6 +64,7 @@ class Operated:
             yield OfflineCopies(
                 self.settings.kafka_client, self.definition, number, directory, ProgressLine()
             )
+            # Otherwise the temporary directory would need room for copies of all partitions at once.
             if not keep:
                 shutil.rmtree(directory, ignore_errors=True)
 
@@ -237,6 +238,7 @@ def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
     with operating(topic, **where) as operated:
         settings = operated.settings
         group, loss = group_of(settings), accept_loss or settings.accept_loss
+        # It needs all copies at once: it plans every partition before it writes to one.
         result = rebuild_state(
             settings.kafka_client, group, operated.definition, operated.asides(keep=True), loss
         )

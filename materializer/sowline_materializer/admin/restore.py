@@ -105,6 +105,7 @@ def _restore_part(
 ) -> Event:
     """Write one partition's records, and return the event with their position."""
     store = RocksStore(offline.new_path(), create=True)
+    # The whole part is read before any of it is written: a damaged file must not leave half a partition in Kafka.
     fill(store, read_entries(backup, part), part.checkpoint)
     partition = Partition(
         offline.definition,

@@ -110,6 +110,7 @@ class Standby:
         copy = self._copies.get(partition_id)
         if copy is None:
             return self._held.pop(partition_id, None)
+        # Before the copy is forgotten, because the end of its changes is forgotten with it.
         is_warm, behind = copy.is_warm, self._behind(partition_id)
         self._forget(partition_id)
         store = copy.hand_over()
@@ -255,6 +256,7 @@ class Standby:
         ):
             self._moved(partition_id)
             return
+        # After the changes: a report of the end is about a copy that has applied them.
         for message in messages:
             if not self._tried(partition_id, partial(self._judge, copy, message)):
                 self._moved(partition_id)

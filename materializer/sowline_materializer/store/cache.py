@@ -24,6 +24,8 @@ class RecordCache:
     def get(self, key: bytes) -> Stored | None:
         """Return the entry under the SOW key, if it was written recently."""
         young = self._young
+        # None in the younger half is a record that is gone, and the older half may still have it
+        # (test_what_went_stays_away_when_the_halves_change).
         return young[key] if key in young else self._old.get(key)
 
     def keep(self, written: Mapping[bytes, Stored | None], bytes_written: int) -> None:
@@ -31,6 +33,8 @@ class RecordCache:
         half, more = self.bytes_max() // 2, bytes_written + ENTRY_BYTES * len(written)
         if self._young_bytes + more > half:
             self._old, self._young, self._young_bytes = self._young, {}, 0
+        # These entries are not kept. The older half may have earlier records of their keys, which a reader would take
+        # for the newest.
         if more > half:
             self._old = {}
         else:

@@ -12,6 +12,7 @@ def has_disk_space(directory: Path, size: int = SPACE_BYTES) -> bool:
     """Return whether the disk of a directory has room for a file of this size; the file is removed again."""
     try:
         with TemporaryFile(dir=directory) as file:
+            # Allocated, because a file that is only extended takes no space, also on a full disk.
             os.posix_fallocate(file.fileno(), 0, size)
     except OSError:
         return False

@@ -165,6 +165,7 @@ class NativeOverlay:
         expiration = limits.expiration if isinstance(limits.expiration, int) else None
         numbers = _CoreLimits(
             limits.record_bytes_max,
+            # The copy that is forwarded has one more header, and must fit the log of its owner.
             limits.log_bytes_max - ORIGIN_BYTES,
             limits.repeat_window,
             state.numbers_since,

@@ -60,5 +60,7 @@ def related_to(numbers: NDArray[np.float64], relation: Bound) -> NDArray[np.bool
     """Return which numbers are in the relation; NaN stands for no number, and never is."""
     name, double = relation
     if name == "!=":
+        # Not `numbers != double`, which would hold for NaN, too: a row without a number is in no relation
+        # (test_a_row_without_a_number_is_in_no_relation).
         return (numbers < double) | (numbers > double)
     return _COMPARISONS[name](numbers, double)

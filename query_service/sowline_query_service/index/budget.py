@@ -57,5 +57,6 @@ class Memory:
         while self._used and (over > 0 or len(self._used) > INDEXES_MAX):
             holder, path = oldest = next(iter(self._used))
             del self._used[oldest]
+            # Before it is dropped, because afterwards its size is not known any more.
             over -= holder.bytes_of(path)
             holder.drop(path, was_alone=not self._used)

@@ -59,6 +59,7 @@ def cell_of(value: object, dictionary: Dictionary) -> Cell:
     match value:
         case str():
             return (TEXT, nan, dictionary.codes[value]) if value else (NULL, nan, 0)
+        # Before the integers, because in Python a boolean is one of them.
         case bool():
             return BOOLEAN, float(value), 0
         case int() if abs(value) <= INTEGER_MAX:

@@ -67,6 +67,8 @@ class Column:
         capacity = len(self.kinds)
         if rows <= capacity:
             return
+        # At least twice the capacity: a topic that grows record by record would otherwise copy its columns for each
+        # record.
         more = max(rows, 2 * capacity) - capacity
         self.kinds = np.concatenate((self.kinds, np.zeros(more, np.uint8)))
         if self.numbers is not None:
@@ -84,6 +86,7 @@ class Column:
             self._all_numbers()[row] = number
         if self.codes is not None or code:
             self._all_codes()[row] = code
+        # Last: a new string is in no row before, and would be forgotten as unused.
         self._forget_texts()
 
     def put_rows(self, rows: Rows, values: Sequence[Any]) -> None:

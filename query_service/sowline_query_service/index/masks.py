@@ -150,6 +150,7 @@ def _one_code_test(codes: NDArray[np.unsignedinteger], code: int) -> RowTest:
 def _other_code_test(column: Column, found: Sequence[int]) -> RowTest | None:
     codes = column.codes
     assert codes is not None
+    # Code 0 is no string: such a row has a number, which has its own test, or is NULL.
     other = ~_table_of(column, [0, *found])
     return _table_test(codes, other)
 
@@ -225,6 +226,7 @@ def _member_test(column: Column, judge: Membership, wanted: bool, may_fail: bool
     if not may_fail:
         return None
     found = _any_number_test(numbers, exact) if exact else nowhere
+    # Only NaN differs from itself: a row without a number is not one that has another number.
     return lambda rows: (numbers[rows] == numbers[rows]) & ~found(rows)
 
 
@@ -237,6 +239,8 @@ def _any_number_test(numbers: NDArray[np.float64], wanted: Sequence[float]) -> R
     def test(rows: Rows) -> Mask:
         some = numbers[rows]
         indices = several.searchsorted(some)
+        # A number above all of them has an index past the end: clipped, it is compared with the last one, and
+        # differs.
         is_equal: Mask = several.take(indices, mode="clip") == some
         return is_equal
 

@@ -46,6 +46,8 @@ def _values(
     if numbers is None or is_number is None:
         return np.zeros(rows) if texts is None else texts
     if texts is None or not texts.any():
+        # NULL comes before every number, and NumPy would sort NaN after them
+        # (test_null_comes_first_then_numbers_then_strings).
         return numbers if is_number.all() else np.where(is_number, numbers, -np.inf)
     # Strings come after all numbers, and no double is left above infinity: number the numbers, too.
     distinct, indices = np.unique(numbers[is_number], return_inverse=True)

@@ -62,6 +62,8 @@ def _access_paths(names: Sequence[str], containers: AbstractSet[str]) -> Sequenc
 def _first_to_arrive(access_paths: Sequence[_Reader], bodies: Sequence[bytes]) -> Values:
     *quicker, surest = access_paths
     for read in quicker:
+        # msgspec refuses a body that is nested deeper than the stack allows, and orjson takes it
+        # (test_no_nesting_is_too_deep).
         with suppress(msgspec.MsgspecError, RecursionError):
             return read(bodies)
     return surest(bodies)

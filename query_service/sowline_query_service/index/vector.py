@@ -59,6 +59,8 @@ def split(tree: Node) -> tuple[list[Node], Node | None]:
     """Return the conjuncts that `evaluate` can use, and the conjunction of the others."""
     simple = folded(tree)
     terms = simple.terms if isinstance(simple, And) else (simple,)
+    # A term without a field has no column, and only a column shows which rows hold a record
+    # (test_no_term_is_refused).
     taken = [term for term in terms if _is_vectorisable(term) and paths_of(term)]
     rest = [term for term in terms if term not in taken]
     return taken, conjunction(rest) if rest else None

@@ -111,6 +111,7 @@ def _entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights
     selection = replace(
         selection, filter=both(selection.filter, entitlement.filter), hides=entitlement.filter != ALL
     )
+    # A projection shows no other fields than those that were checked above.
     if options.projection:
         return selection
     if entitlement.select is not None:

@@ -37,8 +37,11 @@ def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
     )
     select = entitlement.select
     if definition.documents:
+        # The version alone would show that someone has written a document that the user may not see
+        # (test_a_document_that_may_not_be_seen_was_never_written).
         known = topic.rows.known(wanted) if is_seen else None
         return _as_document(definition, key, body if is_seen else None, known, select)
+    # One answer for both: a user who tries keys does not learn which hidden records exist (test_one_record).
     if body is None or not is_seen:
         raise SowlineError("no record", f"expected the key of a record of {definition.name}, got {key!r}")
     return body if select is None else select.apply(body)

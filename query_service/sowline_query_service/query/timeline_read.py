@@ -195,6 +195,7 @@ class TimelineReader:
                     raise _not_delivered(READ_BACK_SECONDS_MAX) from None
             found += older
             since = since if searched_since is None else searched_since
+        # The search has ended at the limit, so nothing is known of the time before the oldest write that it found.
         if len(found) == wanted.limit:
             since = found[-1].replay_time
         since = min([since, *(change.replay_time for change in found)])
@@ -246,6 +247,7 @@ class TimelineReader:
             if isinstance(event, Change) and event.sow_key == key and event.writes is not None:
                 found[message.offset() or 0] = event
                 size += len(event.body or b"") + len(event.previous or b"") + len(event.text or b"")
+            # One write is sent whatever its size: no smaller request could get it.
             if size > self._bytes_max and len(found) > 1:
                 raise SowlineError(
                     "result too large",

@@ -216,11 +216,14 @@ class PartitionHistory:
     def sweep(self) -> int:
         """Free up to `SWEPT_AT_ONCE` states of dropped intervals; return the number of bytes freed."""
         start = self._swept
+        # In pieces: to free an interval of millions of states would hold up the changes that follow
+        # (test_a_large_interval_goes_in_pieces).
         end = min(start + SWEPT_AT_ONCE, self._live - self._base)
         if start == end:
             return 0
         freed = STATE_BYTES * (end - start) + sum(len(body) for body in self._bodies[start:end] if body)
         self._state_bytes -= freed
+        # The entries stay, so that their numbers do; the bodies, which take most of the memory, go now.
         self._keys[start:end] = [b""] * (end - start)
         self._bodies[start:end] = [None] * (end - start)
         for number in range(self._base + start, self._base + end) if self._rare else ():
@@ -231,6 +234,7 @@ class PartitionHistory:
 
     def _move_states_up(self) -> None:
         empty = self._swept
+        # Only once half of the entries are empty: a list moves all its other entries for each deletion at its front.
         if empty > SLACK_MIN and 2 * empty > len(self._keys):
             del self._keys[:empty], self._bodies[:empty]
             for column in (self._eras, self._offsets, self._nths, self._times):
@@ -350,6 +354,7 @@ def joined(found: Sequence[Former]) -> Former:
 
 
 def _values(column: "array[int]", start: int) -> Values:
+    # The slice is a copy: an array that a NumPy view shows can't grow.
     return np.frombuffer(column[start:], np.int64)
 
 

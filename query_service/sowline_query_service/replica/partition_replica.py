@@ -286,6 +286,8 @@ class PartitionReplica:
                 if self.timeline is not None:
                     self._note_write(self.timeline, offset, event)
                 if isinstance(event, Change):
+                    # Before the row has the change: the history takes the time and position of the previous state
+                    # from it.
                     if history is not None:
                         history.note(event)
                     self._keep(event)

@@ -116,6 +116,8 @@ class Timeline:
 
     def _move_up(self) -> None:
         dropped = self._dropped
+        # Only once a quarter of the entries is dropped: a list moves all its other entries for each deletion at its
+        # front.
         if dropped > SLACK_MIN and 4 * dropped > len(self._keys):
             del self._keys[:dropped]
             for column in (self._offsets, self._times, self._backs):

@@ -82,6 +82,8 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
             "reflects": reflects_of(self._state, held),
             "loading": held.loading,
             "changes": held.changes_applied,
+            # Of the last sample. Gateways ask for this list twice a second, and a sample for each request would ask
+            # Kafka for the ends of all logs (test_a_list_of_topics_causes_no_samples_of_their_logs).
             **_lag_fields(held),
             "changes_behind": self._state.changes_behind(held),
             "newest_seconds": _seconds_since(held.changed_time),
@@ -130,6 +132,8 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
         if demanded:
             asked = await request_of(Sow, {"topic": address.topic, **demanded})
             await wait_until_fresh(self._state, [topic], asked)
+        # Nothing is awaited from here until the record is read: a change in between would make the header name an
+        # instant before that of the record.
         headers = instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
         record = read_record(topic, address.key, rights.read.of(address.topic))
         if wants_typed(request):

@@ -79,6 +79,8 @@ class QueryCommands:
         """Wait until the replica has the records of a query, and then for its turn."""
         await wait_for_past(self._context, request, self._runner.rights)
         await query.wait_for_replica()
+        # Last, because the replica may be behind a bookmark of another one for long: other queries run meanwhile
+        # (test_a_query_that_waits_for_the_replica_holds_no_turn).
         await take_when_fresh(slot, self._context.state, checked.topics, request)
 
     async def _run_sow(

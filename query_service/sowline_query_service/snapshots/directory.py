@@ -97,6 +97,8 @@ class SnapshotDirectory:
         with new.open("wb") as file:
             file.write(written(manifest))
             sync(file)
+        # Without the sync of the directory, a power failure may bring back the old manifest. The data file that it
+        # names is removed next.
         new.replace(path)
         sync_directory(path.parent)
 

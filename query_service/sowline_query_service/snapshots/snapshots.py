@@ -63,6 +63,7 @@ class Snapshots:
 
     def stop(self) -> None:
         """Stop, and wait for it."""
+        # The writer first: with the directory its lock is released, and another process may write to the same files.
         if self._writer is not None:
             self._writer.stop()
         if self._directory is not None:

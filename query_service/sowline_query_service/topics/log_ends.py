@@ -134,6 +134,8 @@ class LogEnds:
     def _run(self) -> None:
         cluster, due = Cluster(self._kafka, self._stop), 0.0
         while not self._stop.is_set():
+            # Before the requests are taken: one that comes in between wakes the thread again. In the other order it
+            # would wait for the next sample.
             self._wake.clear()
             logs = self._take_asked()
             if time.monotonic() >= due:

@@ -115,6 +115,8 @@ class ServedTopics:
         """Take where the logs end: what the lag is measured from."""
         for (log_name, number), reached in sample.reached.items():
             topic = self._by_log[log_name]
+            # The progress events that name its log are deleted by age, and the lag would never be known
+            # (test_a_topic_without_a_sow_learns_its_log_from_kafka).
             if not topic.definition.has_sow:
                 topic.partitions[number].take_log(sample.topic_ids[log_name])
             topic.log_ends[number].note(
@@ -190,6 +192,7 @@ class ServedTopics:
         self._keep_histories_within()
         self._keep_timelines_within()
         self._moved.set()
+        # Not cleared but replaced: the event that was set wakes all that wait now, and nobody who comes later.
         self._moved = asyncio.Event()
         return again
 

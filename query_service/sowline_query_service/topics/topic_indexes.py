@@ -144,7 +144,7 @@ class Indexes:
             yield
 
     async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
-        async with self._lock:
+        async with self._lock:  # before looking: another query may be making the same index
             columns = [Column(path) for path in self._missing(wanted)]
             if columns or hashes:
                 with self._being_made(columns, hashes, wanted) as filling:
@@ -266,7 +266,7 @@ class Indexes:
         if keys is not None:
             index = ",".join(self._definition.key_sent)
             return AccessPath(KEY, checks=[(self._rows.found(keys), filter)], index=index, keys=tuple(keys))
-        self._use(needed_paths(_split(filter)[0]))
+        self._use(needed_paths(_split(filter)[0]))  # first: a refresh may drop the least recently used
         self._refresh()
         access_path = self._hash_path(filter)
         if access_path is None:

@@ -71,6 +71,7 @@ class _Log:
             command = self._command(change.origin)
             deleted = command.deleted.get(partition, 0) + (change.body is None)
             command.deleted[partition] = deleted
+            # A delete may make many changes, and only with the last one the count is complete.
             if change.last:
                 emitted = change.outcome or APPLIED
                 command.done[partition] = ForwardReport(change.position, emitted, deleted)

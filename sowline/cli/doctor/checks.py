@@ -190,6 +190,7 @@ def _bookmark_finding(where: str, topic: TopicDefinition, bookmark: str, log: To
     behind = 0
     for number, part in log.partitions.items():
         stands = held[number].offset + 1 if number in held else 0
+        # What the log no longer holds can't be applied any more, and does not count.
         behind += max(0, part.end - max(part.start, stands)) if number < topic.partitions else 0
     if behind > BEHIND_RECORDS_MAX:
         return Finding(

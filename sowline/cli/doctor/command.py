@@ -33,9 +33,8 @@ def doctor(
 
     Nothing is written, and services may run meanwhile. Exits with 1 if there is an error.
     """
-    from sowline.cli.doctor.examination import (
-        examined,
-    )  # Imported here, so that other commands do not wait for it.
+    # Imported here, so that other commands do not wait for it.
+    from sowline.cli.doctor.examination import examined
 
     given = {name: value for name, value in given.items() if value is not None}
     if not given and not urls and not _SETTINGS & os.environ.keys():

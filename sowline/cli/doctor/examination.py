@@ -125,6 +125,7 @@ def see_service(url: str, connection: ConnectionOptions) -> ServiceFacts:
     """Ask a service for its health. Ask a query service also for its topics, and if it needs credentials for that."""
     try:
         health = {question: get(f"{url}/{question}", connection) for question in HEALTH}
+        # At once: the time that further questions take would count as a difference of the clocks.
         ahead_ms = _ahead_ms(health["readyz"], time.time())
         topics = get(f"{url}/v1/topics", connection)
         core = get(f"{url}/status", connection).field("core")
@@ -161,5 +162,6 @@ def _ahead_ms(answer: HttpAnswer, now: float) -> int | None:
     """Return how much a service's clock is ahead, from the whole second in its answer."""
     if "date" not in answer.headers:
         return None
+    # The header has whole seconds: a clock that agrees may be anywhere within this one, and is no finding.
     began = parsedate_to_datetime(answer.headers["date"]).timestamp()
     return round(1000 * (began - now if began > now else min(0.0, began + 1 - now)))

@@ -98,6 +98,8 @@ class KafkaExamination:
         ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         every = IsolationLevel.READ_UNCOMMITTED
         newest_ends = self._offsets(partitions, OffsetSpec.latest(), every)  # type: ignore[no-untyped-call]
+        # Records that were appended between the two answers look like an open transaction, too. They are new, and the
+        # check reports only transactions that are seconds old.
         transactions = {
             partition: written_at(self._kafka, *partition, ends[partition].offset, ANSWER_SECONDS_MAX)
             for partition in partitions
@@ -252,6 +254,8 @@ class KafkaExamination:
         deadline = time.monotonic() + READ_SECONDS_MAX
         with consuming(self._kafka, REPORT_ENDS) as consumer:
             consumer.assign([TopicPartition(*partition, spans[partition][0]) for partition in left])
+            # The last offset may belong to the mark of a transaction, which no consumer gets: then the report of the
+            # partition's end shows that it is read.
             while left and time.monotonic() < deadline:
                 for message in poll_batch(consumer, 1000, 0.1, lambda *at: left.discard((at[0], at[1]))):
                     partition, offset = (
@@ -313,6 +317,8 @@ def _spans(
         for name in names
         if name in found
         for number, part in found[name].partitions.items()
+        # A partition without a leader yields no record, and reading would last until the time limit for all others,
+        # too.
         if part.has_leader
     }
 

@@ -79,6 +79,7 @@ def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], connection: Connecti
     """Look at all services at each step of the iteration."""
     while True:
         taken = time.monotonic()
+        # All at once, because one service that does not answer would hold up the numbers of the others.
         yield Looks(taken, tuple(pool.map(look_at, urls, repeat(connection))))
 
 
