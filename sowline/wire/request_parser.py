@@ -71,6 +71,8 @@ def acks_of(fields: RequestFields) -> frozenset[str]:
 
 @lru_cache(1024)
 def _acks(command: str, ack_type: str) -> frozenset[str]:
+    # The cache keeps its arguments, but not those of calls that raise: without the limit, clients could fill it with
+    # a thousand texts of megabytes.
     if len(ack_type) > ACK_TYPE_CHARS_MAX:
         raise SowlineError(
             "invalid ack type", f"expected at most {ACK_TYPE_CHARS_MAX} characters, got {len(ack_type)}"
