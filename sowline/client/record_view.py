@@ -78,6 +78,7 @@ class RecordView(Mapping[str, Record]):
         self._topic = topic
         self._records = records
         self._callbacks = callbacks
+        # Reentrant: the condition of a waiter runs under the lock, and reads the view.
         self._lock = threading.RLock()
         self._in_callbacks = False
         self._shown: ServedRequest | None = None
@@ -213,6 +214,8 @@ class RecordView(Mapping[str, Record]):
         """Keep the records, and report to all waiting callers that no more changes will arrive."""
         with self._lock:
             self._error = self._error or error
+            # A callback that ended the program left its step open: those who begin to wait would wait for its end
+            # forever.
             self._in_callbacks = False
             self._answer()
 
@@ -279,6 +282,7 @@ class RecordView(Mapping[str, Record]):
             return
         placed: list[SortKey] = []
         for key, _, now, _ in effects:
+            # By its previous key: the body that it was made from is no longer held.
             if key in self._sort_keys:
                 self._sorted.remove(self._sort_keys.pop(key))
             if now is not None:
