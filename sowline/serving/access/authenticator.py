@@ -82,6 +82,8 @@ class Authenticator:
         except SowlineError as error:
             self.refused[error.reason] += 1
             raise
+        # One sentence for all causes: the real one would tell a guesser which tokens exist, or which part of a forged
+        # one is right. The operator finds it in the log.
         raise SowlineError(
             "auth failure",
             "expected a token or a certificate that is valid here: this one is unknown, has expired, or was issued"

@@ -88,6 +88,8 @@ class Console:
     """Serves the files of the console, and no others."""
 
     def __init__(self, directory: Path = CONSOLE) -> None:
+        # Requests are looked up here and never become paths, so no `..` leads to another file
+        # (test_nothing_else_is_served).
         self._paths = {
             path.relative_to(directory).as_posix(): path for path in directory.rglob("*") if path.is_file()
         }
