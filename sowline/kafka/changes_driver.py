@@ -141,6 +141,7 @@ class ChangesDriver:
         Safe to call from any thread.
         """
         names: dict[str, list[int]] = defaultdict(list)
+        # A copy, made in one step: the thread that reads may end a load meanwhile.
         for (changes, number), reader in list(self.loading.items()):
             if reader.phase is Phase.INCOMPLETE:
                 names[changes].append(number)

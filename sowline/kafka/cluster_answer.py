@@ -147,6 +147,8 @@ def _is_gone(future: "Future[Any]") -> bool:
     try:
         future.result(0)
     except KafkaException as error:
+        # No other error says that a topic is deleted: a broker that is about to start knows of no leader, for
+        # example.
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
         return True
