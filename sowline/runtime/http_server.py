@@ -220,6 +220,7 @@ UNSENT_BYTES_MAX = 128 << 10
 def listening(host: str, port: int, connections: Connections | None = None) -> Listener:
     """Return a listening socket whose connections keep at most `UNSENT_BYTES_MAX` in the kernel; raise `no port`."""
     plain = listener(host, port)
+    # Detached: the first object would close the descriptor when it is collected.
     made = Listener(plain.family, plain.type, plain.proto, plain.detach())
     made.share(connections or Connections())
     if sys.platform == "linux":

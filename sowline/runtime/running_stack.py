@@ -113,6 +113,7 @@ def start_of(pid: int) -> str | None:
     except OSError:
         pass
     try:
+        # Without /proc, as on macOS, the start is unknown: a process that exists counts as the one of the file.
         os.kill(pid, 0)
     except ProcessLookupError:
         return None

@@ -123,6 +123,7 @@ class WebSocketConnection(asyncio.Protocol):
                 if frame.opcode is Opcode.PING:
                     self.transport.write(reply_to(frame))
                 elif frame.opcode is Opcode.CLOSE:
+                    # After a close frame of this side, the client's is the answer, which gets no answer.
                     if not self.is_ended:
                         self._end()
                         self.transport.write(reply_to(frame))
