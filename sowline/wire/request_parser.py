@@ -124,6 +124,7 @@ _NO_DEMANDS = _demands_of(RequestFields(command=""))
 
 
 def _of_gateway(fields: RequestFields) -> OfGateway:
+    # One comparison for requests of clients, which are nearly all: they share one object.
     if (demands := _demands_of(fields)) == _NO_DEMANDS:
         return _OF_CLIENT
     replaced = parse_request(Sow, bytes(fields.replaces)) if fields.replaces else None

@@ -65,6 +65,7 @@ def sow_records(
     log: str, keys: Sequence[bytes], locations: Iterable[bytes], bodies: Iterable[bytes]
 ) -> list[bytes]:
     """Return many records of `sow` messages, each made from a SOW key, its `partition@position` and its body."""
+    # Formatted twice, the second time for each record: the name of a Kafka topic has no `%`.
     form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
     # One look at all keys costs less than one at each.
     if not b"".join(keys).isalnum():
