@@ -93,6 +93,7 @@ class RecordView(Mapping[str, Record]):
     def __getitem__(self, key: str) -> Record:
         with self._lock:
             body = self._records.bodies[key]
+        # Without the lock: bodies are replaced, never changed, and a large one takes long to parse.
         return _parse(body)
 
     def __len__(self) -> int:
@@ -150,6 +151,7 @@ class RecordView(Mapping[str, Record]):
             if not self._order.terms:
                 return list(islice(bodies.items(), limit))
             keys = (sort_key[-1].decode() for sort_key in islice(self._sorted, limit))
+            # A list, because a generator would see what changes later (test_an_iterator_sees_one_instant).
             return [(key, bodies[key]) for key in keys]
 
     # called by the thread or task that keeps the view up to date
