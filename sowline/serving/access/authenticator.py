@@ -45,6 +45,7 @@ class Authenticator:
     def __init__(self, file: WatchedFile | None = None) -> None:
         self._file = file
         self._keys: tuple[Jwt, Keys] | None = None
+        # HTTP requests bring their token each time: without this, each would cost the check of a signature.
         self._proofs: OrderedDict[bytes, Proof] = OrderedDict()
         self._login_throttle = LoginThrottle()
         self.refused: Counter[str] = Counter()

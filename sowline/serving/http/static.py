@@ -119,4 +119,6 @@ def _answer(asset: Asset, request: Request) -> Response:
 
 
 async def _to_console(request: Request) -> Response:
+    # Relative: behind a proxy, the console is below a path that the service does not know
+    # (test_the_root_leads_to_the_console).
     return RedirectResponse("console/")
