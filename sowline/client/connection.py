@@ -179,6 +179,7 @@ class ServiceConnection:
                     return await socket.recv(decode=False)
             except TimeoutError:
                 if pong is not None and not pong.done():
+                    # A close would wait for an answer, which a service that is gone does not give.
                     socket.transport.abort()
                 else:
                     pong = asyncio.ensure_future(await socket.ping())

@@ -304,6 +304,8 @@ class LocalView(_Following):
 
 
 async def _next(stream: Stream) -> tuple[list[Message], ServedRequest | None]:
+    # Both in one step of the loop: read by the view's thread, `shown` could be that of a later batch, and the view
+    # would sort by an order that its records are not of.
     batch = await stream.next_batch()
     return batch, stream.shown
 

@@ -208,6 +208,8 @@ class Publisher:
                 command, publisher=self.id, sequence=str(self._sequence), key=header_key, **about
             )
             if is_tagged:
+                # Read as the materializer does: a command that it refuses becomes a dead letter, of which
+                # this caller would not hear.
                 read_command(headers)
             self._sequence += 1
             span = begin_publish(definition.name)
@@ -216,6 +218,8 @@ class Publisher:
             report = partial(self._on_delivery, definition.name, on_delivery, span)
             encoded = None if key is None else key.encode()
             produce(self._producer, definition.log, body, encoded, partition, report, headers=headers)
+            # Nothing else takes the reports of delivered commands before `flush`: until they are taken, they fill the
+            # queue.
             self._producer.poll(0)
         self._call_back()
 

@@ -78,6 +78,7 @@ class RecordView(Mapping[str, Record]):
         self._topic = topic
         self._records = records
         self._callbacks = callbacks
+        # Reentrant: the condition of a waiter runs under the lock, and reads the view.
         self._lock = threading.RLock()
         self._in_callbacks = False
         self._shown: ServedRequest | None = None
@@ -92,6 +93,7 @@ class RecordView(Mapping[str, Record]):
     def __getitem__(self, key: str) -> Record:
         with self._lock:
             body = self._records.bodies[key]
+        # Without the lock: bodies are replaced, never changed, and a large one takes long to parse.
         return _parse(body)
 
     def __len__(self) -> int:
@@ -149,6 +151,7 @@ class RecordView(Mapping[str, Record]):
             if not self._order.terms:
                 return list(islice(bodies.items(), limit))
             keys = (sort_key[-1].decode() for sort_key in islice(self._sorted, limit))
+            # A list, because a generator would see what changes later (test_an_iterator_sees_one_instant).
             return [(key, bodies[key]) for key in keys]
 
     # called by the thread or task that keeps the view up to date
@@ -213,6 +216,8 @@ class RecordView(Mapping[str, Record]):
         """Keep the records, and report to all waiting callers that no more changes will arrive."""
         with self._lock:
             self._error = self._error or error
+            # A callback that ended the program left its step open: those who begin to wait would wait for its end
+            # forever.
             self._in_callbacks = False
             self._answer()
 
@@ -279,6 +284,7 @@ class RecordView(Mapping[str, Record]):
             return
         placed: list[SortKey] = []
         for key, _, now, _ in effects:
+            # By its previous key: the body that it was made from is no longer held.
             if key in self._sort_keys:
                 self._sorted.remove(self._sort_keys.pop(key))
             if now is not None:

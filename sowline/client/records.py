@@ -109,6 +109,8 @@ class RecordSet:
         effects: list[Effect] = []
         for key, body in bodies.items():
             before = self.bodies.get(key)
+            # Also if the value is the same: the text that came last is kept
+            # (test_what_is_sent_once_more_has_no_effect).
             if body is not None:
                 self.bodies[key] = body
             elif before is not None:

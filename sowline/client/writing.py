@@ -351,6 +351,8 @@ def _described(topic: DeclaredTopic, view: Mapping[str, Any] | None) -> TopicDef
 
 
 def _has_hidden_schema(topic: Mapping[str, Any]) -> bool:
+    # The schema is hidden from users who may not read all fields. They can't write this topic, and the others must
+    # not fail with it (test_a_topic_with_a_hidden_schema_is_left_out).
     is_typed = topic["message_type"] != JSON
     return is_typed and topic["reader_schema"] is None and topic["message_format"] is None
 

@@ -55,6 +55,8 @@ class ChangesDriver:
             reader = ChangesReader(changes_id, lag_seconds, topic.has_sow)
             self.readers[changes, number] = self.loading[changes, number] = reader
         self._aim(changes, numbers)
+        # A pending answer may have the id of the topic before it was replaced: the new reader would take itself for
+        # one of a topic that is gone (test_an_answer_that_was_asked_for_before_a_load_does_not_count).
         self._question.forget()
 
     def _aim(self, changes: str, numbers: Iterable[int]) -> None:
@@ -139,6 +141,7 @@ class ChangesDriver:
         Safe to call from any thread.
         """
         names: dict[str, list[int]] = defaultdict(list)
+        # A copy, made in one step: the thread that reads may end a load meanwhile.
         for (changes, number), reader in list(self.loading.items()):
             if reader.phase is Phase.INCOMPLETE:
                 names[changes].append(number)

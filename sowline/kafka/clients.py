@@ -91,6 +91,8 @@ def plain_options(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) 
         # An offset that is gone is an error: continuing elsewhere would silently skip records.
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
+        # By default a client whose queue is full fetches nothing for a second: a load would spend most of its time
+        # waiting.
         "fetch.queue.backoff.ms": 10,
         **of_many(0),
         **kafka,
@@ -151,6 +153,8 @@ def poll_batch(
     (`REPORT_ENDS`): the only sure sign, because the last offsets of a partition may be holes. `on_removed` is called
     for each partition whose offset is gone or never existed, in place of the error.
     """
+    # `consume` alone waits until it has `records_max` messages or the time is up: a single change would reach
+    # subscribers late by all of that time.
     first = consumer.poll(seconds)
     if first is None:
         return []
@@ -193,6 +197,8 @@ def member_consumer(kafka: KafkaConfig, group: str, session_timeout_ms: int) -> 
         # An eager strategy would take all partitions from all members each time that one joins.
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": session_timeout_ms,
+        # By default members send a heartbeat every 3 s. With a session timeout of 1 s, the shortest that settings
+        # allow, the group would drop each member between two of them.
         "heartbeat.interval.ms": max(300, session_timeout_ms // 6),
         **REPORT_ENDS,
     }
@@ -223,6 +229,8 @@ class Behind:
         found = list(reached())
         self._look_at = now + max(ENDS_EVERY_SECONDS, len(found) / ENDS_A_SECOND)
         for there in found:
+            # From the last fetch: to ask the broker would take a request for each partition, and a wait for its
+            # answer.
             _, end = consumer.get_watermark_offsets(there, cached=True)
             if end >= 0:
                 self.lags[there.topic, there.partition] = max(0, end - there.offset)
@@ -257,6 +265,7 @@ def read_range(
             inside = messages if last < end else [one for one in messages if (one.offset() or 0) < end]
             if inside:
                 yield inside
+            # In a partition that is written all the time, the consumer may never report the end.
             if last >= end - 1:
                 return
 
@@ -314,6 +323,7 @@ def read_at(
     with consuming(kafka, {**REPORT_ENDS, **SCATTERED}) as consumer:
         first, end = _extent(consumer, TopicPartition(topic, partition), seconds_max)
         is_assigned = False
+        # To begin at an offset that is gone is an error for this consumer, and nothing is read from the end on.
         for run in near_runs([offset for offset in offsets if first <= offset < end]):
             begin, wanted = TopicPartition(topic, partition, run[0]), set(run)
             if is_assigned:

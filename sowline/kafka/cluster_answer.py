@@ -117,10 +117,14 @@ class RepeatedQuestion:
                 log.warning("Kafka reported an error", why=f"no answer within {ANSWER_SECONDS:g} s")
                 self._asked = None
             return None
+        # First, because `found` may raise: a pending answer about a replaced topic would raise again at each look,
+        # also after that was dealt with.
         answer, self._asked = self._asked, None
         try:
             return found(answer)
         except KafkaException as error:
+            # The next question may be answered: a refusal must not end a service that reads on
+            # (test_a_kafka_that_refuses_an_answer).
             log.warning("Kafka reported an error", why=str(error))
             return None
 
@@ -143,6 +147,8 @@ def _is_gone(future: "Future[Any]") -> bool:
     try:
         future.result(0)
     except KafkaException as error:
+        # No other error says that a topic is deleted: a broker that is about to start knows of no leader, for
+        # example.
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
         return True

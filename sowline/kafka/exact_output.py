@@ -29,6 +29,8 @@ class ExactOutput:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
+            # The first error names the cause. Those after it only say that nothing is written behind a message that
+            # failed.
             self._failed = self._failed or error
 
     def _on_error(self, error: KafkaError) -> None:
@@ -37,4 +39,5 @@ class ExactOutput:
 
     def close(self) -> None:
         """Drop the messages that Kafka doesn't have yet."""
+        # The next runner writes everything since the last commit. What was flushed here would be there twice.
         self._producer.purge()

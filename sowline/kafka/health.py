@@ -47,6 +47,8 @@ class KafkaHealth:
             try:
                 client.list_topics(self._topic, ANSWER_SECONDS_MAX)
             except KafkaException as error:
+                # The client calls `error_cb` only while it is polled. Without that, the reason would be a timeout,
+                # whatever has failed (test_the_reason_is_the_clients_own).
                 client.poll(0)
                 self.note(asked, self._why or error.args[0].str())
             else:

@@ -47,6 +47,7 @@ def read_natively(
     try:
         yield from _batches(reader, topic, end)
     finally:
+        # Before it is closed: its last lines often say why it failed, and would be lost.
         _pass_on(reader.lines())
         reader.close()
 

@@ -73,6 +73,8 @@ def read_newest(
                     found.messages.append(message)
                     if len(found.messages) == limit:
                         return found
+            # Also without a message: where there are only markers of transactions, the search would stay at one
+            # place.
             found.begin = start
             step = min(STEP_OFFSETS_MAX, 4 * step)
         found.is_complete = found.begin <= first
@@ -89,6 +91,7 @@ def _read(consumer: Consumer, start: TopicPartition, end: int, deadline: float) 
         messages += [message for message in some if (message.offset() or 0) < end]
         if some and (some[-1].offset() or 0) >= end - 1:
             break
+        # Only silence ends it: as long as messages arrive, Kafka answers, and the step has a bound.
         if not some and not ended and time.monotonic() > deadline:
             raise TimeoutError
     return messages

@@ -166,6 +166,8 @@ def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Topi
 
 def commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
     """Commit offsets for a consumer's group; raise Kafka's error, also for a single partition."""
+    # An asynchronous commit would report its failure to nobody, and the caller would go on as if Kafka had the
+    # offsets.
     patiently(lambda: _each_known(consumer.commit(offsets=offsets, asynchronous=False) or []))
 
 

@@ -49,6 +49,8 @@ class Runner(ABC, Generic[Output]):
         self._changes.join(self._opened, self._closed)
         try:
             while not self._stop.is_set():
+                # Not between a poll and the work on its events: a load would count as complete although its last
+                # events are not applied yet.
                 self._changes.look()
                 self._turn()
         finally:
@@ -70,6 +72,8 @@ class Runner(ABC, Generic[Output]):
         return self._changes.poll(BATCH_MAX, seconds)
 
     def _close(self) -> None:
+        # In this order: as soon as the consumer has left its group, another member writes what follows the last
+        # commit. What waits in this producer would come as a second copy.
         self._output.close()
         self._changes.consumer.close()
 

@@ -145,6 +145,7 @@ class RunnerService(ABC):
             for thread in threads:
                 thread.start()
             self._stop.wait()
+            # The runners use what the stack closes, until they have ended.
             for thread in threads:
                 thread.join()
 

@@ -105,6 +105,8 @@ class Connection:
         """Start to close the connection."""
         self._is_closing = True
         self._all.note_closing(self)
+        # The event loop closes the descriptor. Closed here, its number could be that of a new connection while the
+        # loop still waits for events of the old one.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -159,6 +161,7 @@ class Connections:
         made = Connection(self, socket, time.monotonic() if now is None else now)
         self._drop(made.number)  # a connection with this descriptor ended before it had a protocol
         if self._is_full:
+            # A connection whose TLS handshake failed never had a protocol to report its end. It would count forever.
             for number in [number for number, one in self._held.items() if not one.is_open]:
                 self._drop(number)
         must_close = self._is_full and not self.give_way()
@@ -222,6 +225,7 @@ class Connections:
         """Remove a closed connection."""
         self._working.discard(connection)
         self._sessions.discard(connection)
+        # A newer connection may have got the number.
         if self._held.get(connection.number) is connection:
             self._drop(connection.number)
 

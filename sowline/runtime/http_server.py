@@ -128,6 +128,8 @@ class HttpProtocol(H11Protocol):
         """End a connection whose request did not arrive in time."""
         if self.cycle is not None:
             self.cycle.disconnected = True
+        # An idle connection is closed without an answer: its client would take one for the answer to the request that
+        # it sends next.
         has_begun = bool(self.conn.trailing_data[0]) or self.conn.our_state is h11.SEND_RESPONSE
         if has_begun:
             self._refuse(
@@ -145,6 +147,7 @@ class HttpProtocol(H11Protocol):
         self._refuse(400, SowlineError("bad request", self.conn.why or msg))
 
     def _refuse(self, status: int, error: SowlineError) -> None:
+        # In any other state an answer has begun: the client would take this one for a part of its body.
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps({"reason": error.reason, "message": error.message}).encode()
             headers = [
@@ -217,6 +220,7 @@ UNSENT_BYTES_MAX = 128 << 10
 def listening(host: str, port: int, connections: Connections | None = None) -> Listener:
     """Return a listening socket whose connections keep at most `UNSENT_BYTES_MAX` in the kernel; raise `no port`."""
     plain = listener(host, port)
+    # Detached: the first object would close the descriptor when it is collected.
     made = Listener(plain.family, plain.type, plain.proto, plain.detach())
     made.share(connections or Connections())
     if sys.platform == "linux":

@@ -104,6 +104,8 @@ def retrieve(jar_set: JarSet) -> list[Path]:
     target = cache_dir() / "jars" / jar_set.name
     if not target.is_dir():
         with _locked(cache_dir() / "jars.lock"):
+            # Another process may have fetched them while this one waited for the lock
+            # (test_concurrent_callers_fetch_once).
             if not target.is_dir():
                 _fill(target, jar_set)
     return sorted(target.glob("*.jar"))
@@ -158,6 +160,7 @@ def _run_ivy(java: Path, ivy: Path, jar_set: JarSet, half: Path) -> None:
     result = subprocess.run(
         command, cwd=half, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
+    # Ivy may report success although it has fetched nothing (test_nothing_fetched).
     if result.returncode != 0 or not any(half.glob("jars/*.jar")):
         raise SowlineError("no jars", _failure(jar_set, result.stdout))
 
@@ -191,6 +194,7 @@ def _ivy_jar() -> Path:
     jar = cache_dir() / IVY_JAR
     if not jar.is_file():
         content = _fetched_ivy(jar)
+        # Renamed once it is whole: what a killed run has written must not pass for the jar.
         jar.with_suffix(_HALF).write_bytes(content)
         jar.with_suffix(_HALF).rename(jar)
     return jar

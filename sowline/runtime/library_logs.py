@@ -52,6 +52,7 @@ def take_library_logs() -> None:
     root = logging.getLogger()
     if not any(isinstance(handler, LibraryLines) for handler in root.handlers):
         root.addHandler(LibraryLines())
+    # The client's own options select its lines: Python's default level would drop those that `debug` requests.
     logging.getLogger(LIBRDKAFKA).setLevel(logging.DEBUG)
     logging.captureWarnings(True)
 

@@ -64,9 +64,12 @@ def stop_signal() -> threading.Event:
     # the event's lock (test_signal_during_a_wait).
     stop = threading.Event()
     reading, writing = os.pipe()
+    # The handler in C writes to the pipe: a full one must not stop the main thread.
     os.set_blocking(writing, False)
 
     def set_it() -> None:
+        # The pipe has every signal that has a handler, also those that the program handles otherwise
+        # (test_other_signals).
         while os.read(reading, 1)[0] not in STOP_SIGNALS:
             pass
         stop.set()
@@ -104,6 +107,8 @@ def _inherited(port: int) -> socket.socket | None:
     if not number.isdecimal():
         return None
     try:
+        # A duplicate, because the variable may name a socket of another meaning: closing this object would close that
+        # one (test_a_service_takes_the_socket_that_was_bound_for_it).
         found = socket.socket(fileno=os.dup(int(number)))
     except OSError:
         return None

@@ -102,6 +102,8 @@ def chosen_stack(url: str | None = None) -> RunningStack | None:
 def start_of(pid: int) -> str | None:
     """Return when a process started, in the kernel's count: empty where that is unknown, None if it is gone."""
     try:
+        # Fields are separated by blanks, but the second is the program's name in parentheses, which may have blanks
+        # and parentheses of its own.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         # A killed process stays as a zombie until its parent has waited for it.
         return None if fields[0] == "Z" else fields[19]
@@ -111,6 +113,7 @@ def start_of(pid: int) -> str | None:
     except OSError:
         pass
     try:
+        # Without /proc, as on macOS, the start is unknown: a process that exists counts as the one of the file.
         os.kill(pid, 0)
     except ProcessLookupError:
         return None

@@ -88,6 +88,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def ping(self) -> None:
         """Show the client, and proxies on the way, that the connection lives."""
+        # For a client that does not read, one ping after the other would be kept in memory.
         if self.can_write and not self.is_ended:
             self.transport.write(PING)
 
@@ -114,6 +115,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
+        # The loop may still deliver bytes that it had received. After a broken frame, the reader can't read them.
         if self.transport.is_closing():
             return
         try:
@@ -121,6 +123,7 @@ class WebSocketConnection(asyncio.Protocol):
                 if frame.opcode is Opcode.PING:
                     self.transport.write(reply_to(frame))
                 elif frame.opcode is Opcode.CLOSE:
+                    # After a close frame of this side, the client's is the answer, which gets no answer.
                     if not self.is_ended:
                         self._end()
                         self.transport.write(reply_to(frame))

@@ -118,14 +118,18 @@ class FrameReader:
         while self._buffer is None or len(self._buffer) < size:
             yield
         taken = bytes(self._buffer[:size])
+        # A bytearray drops its beginning without moving the rest: a read with thousands of small frames takes no
+        # longer for each of them.
         del self._buffer[:size]
         return taken
 
     def _joined(self, frame: Frame) -> Frame | None:
         """Return a control frame, or the whole message that ends with this frame; None if it does not end."""
+        # A client may send these between the fragments of a message, and they are no part of it.
         if frame.opcode in (Opcode.PING, Opcode.PONG):
             return frame
         if frame.opcode is Opcode.CLOSE:
+            # Refuses the codes that must not be sent: the reply repeats the code of the client.
             Close.parse(frame.data)
             if self._message is not None:
                 raise ProtocolError("incomplete fragmented message")

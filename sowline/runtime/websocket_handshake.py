@@ -50,6 +50,8 @@ class Handshake(asyncio.Protocol):
     def begin(self, scope: dict[str, Any], early: bytes) -> None:
         """Ask the application; `scope` is that of the HTTP request, and `early` the bytes after the request."""
         connections, tasks = self._server_state.connections, self._server_state.tasks
+        # A server that stops ends what it knows of: an application that never answers would keep the client waiting
+        # (test_the_server_stops).
         cast("set[Any]", connections).add(self)
         self._early = early
         self._counted = scope["state"].get("connection")
@@ -81,6 +83,8 @@ class Handshake(asyncio.Protocol):
         if not self._is_answered:
             self._refuse(_RULES.reject(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal Server Error"))
         elif self._accepted is not None:
+            # An application that forgets to close it would leave a connection to nobody
+            # (test_accepted_only_to_be_closed).
             self._accepted.close()
 
     # what the application does

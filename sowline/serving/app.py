@@ -83,6 +83,7 @@ class Server:
         )
         origins = read_origins(settings.origins)
         if origins:
+            # Around the authentication: a browser first asks by OPTIONS, without the token, what the page may send.
             auth_middleware = CORSMiddleware(
                 auth_middleware,
                 origins,

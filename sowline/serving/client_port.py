@@ -81,6 +81,8 @@ class ClientPort:
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=5,
+            # Only with trusted proxies: otherwise a client that guesses tokens could name another address for each
+            # guess, and would never be slowed (test_a_client_does_not_choose_its_address).
             proxy_headers=bool(self._proxies),
             forwarded_allow_ips=self._proxies,
         )

@@ -54,6 +54,8 @@ class Turns:
 
     def _next(self) -> None:
         turn = self._waiting.popleft()
+        # A task that was cancelled while it waited takes no turn: with a thousand of them, the next one would wait
+        # for a thousand turns of the loop (test_one_that_ends_while_it_waits_takes_no_turn).
         while turn.done() and self._waiting:
             turn = self._waiting.popleft()
         if not turn.done():

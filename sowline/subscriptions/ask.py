@@ -73,6 +73,8 @@ class Ask:
     @property
     def is_window(self) -> bool:
         """Whether it is a page or groups, and not the changes of single records."""
+        # By the text: options that only a newer service knows are read as none, and groups among them would go on as
+        # single records.
         return self.skip_n is not None or "projection=" in self.options
 
     @property

@@ -143,6 +143,7 @@ class ClientMachine(Machine[State, Event, Action]):
         has_begun = self.taken.is_whole or bool(self.ask.bookmark)
         make_void = event.rights_changed and has_begun and not self.ask.is_query
         self.taken.drop_waiting(make_void=make_void)
+        # The checksum waited, and was dropped with the rest.
         if self.proof is Proving.ARRIVED:
             self.proof = Proving.WANTED
         self._detach()

@@ -33,6 +33,8 @@ class Inbox:
 
     def insert(self, message: Message) -> None:
         """Add a message that belongs to no step, before a step that is not whole."""
+        # Behind the step, it would be dropped with it when the connection is lost. The service sends the step again,
+        # but not this message (test_a_message_of_no_step_comes_before_an_unfinished_one).
         self.waiting.append(message)
 
     def drop_unfinished(self) -> None:
@@ -42,6 +44,8 @@ class Inbox:
     def drop(self) -> None:
         """Drop everything, except for the rest of a step of which the subscriber has taken part."""
         kept: deque[Message] = deque()
+        # Without the rest, the subscriber would hold half of a step, a state that never was
+        # (test_the_rest_of_a_step_is_kept).
         while self.is_in_step and self.waiting:
             kept.append(self.waiting.popleft())
             if not kept[-1].more:

@@ -37,6 +37,8 @@ class PositionTracker:
             partitions, _, position = bookmark.partition("@")
             if "@" in position:  # of several partitions
                 partitions = _POSITION.sub("", bookmark)
+            # Removed first, so that it becomes the last one: moves are laid over each other in their order, and may
+            # name some of the same partitions (test_of_messages_about_several_partitions_the_last_counts).
             self._moves.pop(partitions, None)
             self._moves[partitions] = bookmark
         elif command in ("group_end", "progress"):

@@ -109,6 +109,8 @@ class BeginAt(msgspec.Struct, frozen=True, gc=False):
     opening: Opening = Opening.NOTHING
 
 
+# What is late in `ended` and `stopped` was on its way when the subscription ended. A heartbeat alone has an answer:
+# its client waits for one (test_after_its_end_a_subscription_only_proves_what_it_sent).
 _TABLE = """
                  beginning  snapshot  catching_up  live  paced  ended  stopped
     begun            +         .           .        .      .      -       -

@@ -81,6 +81,8 @@ class Taken:
         if not ask.has_no_group:
             if self.is_whole:
                 self.holding = Holding.PART
+            # A group of the previous request may still wait: its end must not make the subscription whole, at records
+            # that the new request does not have (test_a_replacement_has_a_group_of_its_own).
             self._groups_of_before = sum(message.command == "group_end" for message in self.inbox)
         elif not self.is_void:
             self._become_whole()

@@ -91,6 +91,8 @@ Command = Literal[
 """The kinds of a server's messages."""
 
 
+# Unknown fields are not forbidden: clients outlive the services that they were written for, and newer ones may send
+# more (test_fields_of_later_servers_do_not_matter).
 class Received(msgspec.Struct):
     """One message of the server in its wire format."""
 
@@ -138,6 +140,8 @@ class Received(msgspec.Struct):
 
     def _messages_of(self, records: list[_Record]) -> Iterator[Message]:
         for record in records:
+            # `bytes` copies: a `Raw` refers to its frame, which would stay in memory as long as the caller keeps one
+            # record.
             yield Message(
                 "sow",
                 self.topic,
@@ -204,6 +208,8 @@ def _with_bodies(messages: list[Received], bodies: bytes) -> list[Received]:
             if one.size is not None:
                 one.data = msgspec.Raw(bodies[start : start + one.size])
                 start += one.size
+    # With sizes that do not add up, a record could have got the bytes of another
+    # (test_bodies_that_do_not_fit_are_refused).
     if start != len(bodies):
         raise SowlineError(
             "bad message", f"expected bodies of {start} bytes after the messages, got {len(bodies)}"

@@ -32,6 +32,8 @@ NODE_FIELDS = tuple(sorted(OfGateway.__struct_fields__))
 
 def require_of_client(fields: RequestFields) -> None:
     """Raise `bad request` if a client's request has fields that only gateways set."""
+    # With them a client could see parts of answers that only a gateway may merge, or use the memory of another user
+    # (test_a_client_sets_no_field_of_gateways).
     if any(getattr(fields, name) for name in NODE_FIELDS):
         raise SowlineError(
             "bad request",

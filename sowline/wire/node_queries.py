@@ -55,6 +55,8 @@ def sample_turn_seconds(partitions: int) -> float:
     return max(1, math.ceil(partitions / sampled_at_once(partitions))) * SAMPLE_SECONDS
 
 
+# Without defaults: nodes refuse unknown fields, so a field that is new and says nothing would make each request fail
+# at a node of an earlier version (test_a_node_of_version_0_1_knows_each_field).
 class NodeQuery(RequestFields, frozen=True, omit_defaults=True):
     """One request of a gateway, as it is on the wire."""
 

@@ -285,6 +285,8 @@ Q = TypeVar("Q", bound=QueryRequest)
 
 def from_now(request: Q) -> Q:
     """Return the same command with the current records as its start."""
+    # The end of a range is written in the bookmark, and goes with it. An `up_to` stays
+    # (test_a_subscription_may_begin_now_instead).
     end = request.bookmark_range.end if request.up_to else None
     return msgspec.structs.replace(request, bookmark="", bookmark_range=BookmarkRange(end=end))
 
@@ -292,6 +294,8 @@ def from_now(request: Q) -> Q:
 def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) -> Q:
     """Return the command of a client that returns with these positions; `end` is the end of its range, if known."""
     bookmark, asked = format_bookmark(positions), request.bookmark_range
+    # Until the service knows where a range ends, it stays a range: with its start alone, the subscription would never
+    # end (test_a_client_returns_into_a_range).
     is_range = asked.end is not None and not request.up_to and end is None
     ranged = split_range(request.bookmark) if is_range and isinstance(request.bookmark, str) else None
     found = asked._replace(starts=(positions,), takes_start=False)
@@ -300,6 +304,8 @@ def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) 
         bookmark=bookmark if ranged is None else range_text(bookmark, ranged),
         up_to=request.up_to if end is None else format_bookmark(end),
         bookmark_range=found if end is None else found._replace(end=end, takes_end=True),
+        # Demands on the start: a service that is a little behind must not refuse a client that only reconnects
+        # (test_a_client_returns_after_what_it_has).
         at_least={},
         staleness_seconds_max=None,
     )
@@ -308,6 +314,7 @@ def returned(request: Q, positions: PositionsByLog, end: PositionsByLog | None) 
 def staleness_text(request: QueryRequest) -> str:
     """Return the `max_staleness` of a command in its written form; empty if it has none."""
     seconds = request.staleness_seconds_max
+    # Rounded: 1.001 s are 1000.9999999999999 ms, and a node would be asked for 1000.
     return "" if seconds is None else f"{round(seconds * 1000)}ms"
 
 

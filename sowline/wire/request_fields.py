@@ -119,6 +119,8 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     no effect. A `heartbeat` with a `sub_id` requests the [checksum of its view](bookmarks.md#checksum-of-a-view)."""
     query_id: str = ""
     """The query's name; defaults to the `command_id`. `unsubscribe` takes the name of a query to abort."""
+    # Only described, here and for the other numbers: with `ge` and `le` msgspec would refuse them, and clients would
+    # get `bad request` instead of reasons such as `invalid batch size`.
     batch_size: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": BATCH_SIZE_MAX})] = 1
     """The number of records in one `sow` message, or of writes in one `timeline` message: 1 (the default) to
     10,000."""
@@ -222,6 +224,8 @@ def split_frame(frame: bytes) -> list[bytes]:
         return [frame]
     try:
         return [bytes(one) for one in _read_requests(frame)]
+    # `[[[[…` is small and nested deeper than the parser goes, for which it raises RecursionError
+    # (test_an_array_that_is_none_is_refused).
     except (msgspec.DecodeError, RecursionError) as error:
         raise SowlineError(
             "bad request", why_not_json(frame, error, "a JSON object or an array of them")

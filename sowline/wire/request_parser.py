@@ -71,6 +71,8 @@ def acks_of(fields: RequestFields) -> frozenset[str]:
 
 @lru_cache(1024)
 def _acks(command: str, ack_type: str) -> frozenset[str]:
+    # The cache keeps its arguments, but not those of calls that raise: without the limit, clients could fill it with
+    # a thousand texts of megabytes.
     if len(ack_type) > ACK_TYPE_CHARS_MAX:
         raise SowlineError(
             "invalid ack type", f"expected at most {ACK_TYPE_CHARS_MAX} characters, got {len(ack_type)}"
@@ -122,6 +124,7 @@ _NO_DEMANDS = _demands_of(RequestFields(command=""))
 
 
 def _of_gateway(fields: RequestFields) -> OfGateway:
+    # One comparison for requests of clients, which are nearly all: they share one object.
     if (demands := _demands_of(fields)) == _NO_DEMANDS:
         return _OF_CLIENT
     replaced = parse_request(Sow, bytes(fields.replaces)) if fields.replaces else None

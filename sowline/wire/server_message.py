@@ -53,6 +53,8 @@ def sow_record(
     `updated_at` is the bookmark of the last update; a group of an aggregation has none. If requested, `timestamp` is
     the log time of the last update in ms, and `intrinsics` are a document's intrinsics as JSON.
     """
+    # Joined, because an encoder would change the body: its spaces, and the digits of its numbers
+    # (test_bodies_are_spliced_in_as_they_are).
     key = b'"sow_key":"%s",' % escaped(sow_key) if sow_key is not None else b""
     time_field = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
     bookmark = b'"updated_at":"%s",' % updated_at if updated_at is not None else b""
@@ -63,6 +65,7 @@ def sow_records(
     log: str, keys: Sequence[bytes], locations: Iterable[bytes], bodies: Iterable[bytes]
 ) -> list[bytes]:
     """Return many records of `sow` messages, each made from a SOW key, its `partition@position` and its body."""
+    # Formatted twice, the second time for each record: the name of a Kafka topic has no `%`.
     form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
     # One look at all keys costs less than one at each.
     if not b"".join(keys).isalnum():
@@ -72,6 +75,8 @@ def sow_records(
 
 def escaped(sow_key: bytes) -> bytes:
     """Return a SOW key escaped for a JSON string; a key from a publisher may contain quotes."""
+    # Of bytes, `isalnum` accepts only ASCII letters and digits, which need no escapes. Most keys are numbers, and a
+    # snapshot has one for each record.
     return sow_key if sow_key.isalnum() else orjson.dumps(sow_key.decode())[1:-1]
 
 
@@ -149,6 +154,8 @@ def iso_time(milliseconds: int) -> str:
 
 def ms_of(time: str) -> int:
     """Return the ms since 1970 in a time that `iso_time` wrote."""
+    # As a double, a time in seconds may be just below its millisecond: cut off, 70125483352049 would become
+    # 70125483352048.
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 

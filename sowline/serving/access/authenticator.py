@@ -45,6 +45,7 @@ class Authenticator:
     def __init__(self, file: WatchedFile | None = None) -> None:
         self._file = file
         self._keys: tuple[Jwt, Keys] | None = None
+        # HTTP requests bring their token each time: without this, each would cost the check of a signature.
         self._proofs: OrderedDict[bytes, Proof] = OrderedDict()
         self._login_throttle = LoginThrottle()
         self.refused: Counter[str] = Counter()
@@ -82,6 +83,8 @@ class Authenticator:
         except SowlineError as error:
             self.refused[error.reason] += 1
             raise
+        # One sentence for all causes: the real one would tell a guesser which tokens exist, or which part of a forged
+        # one is right. The operator finds it in the log.
         raise SowlineError(
             "auth failure",
             "expected a token or a certificate that is valid here: this one is unknown, has expired, or was issued"

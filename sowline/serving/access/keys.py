@@ -89,6 +89,8 @@ class Keys:
 
     def _begin_now_and_then(self) -> None:
         now = time.monotonic()
+        # Anybody can send tokens of unknown keys: the issuer is asked once for all of them, and not again at once
+        # (test_a_flood_of_unknown_keys).
         if self._fetching is None and (self._missed is None or now - self._missed > AGAIN_SECONDS):
             self._missed = now
             self._fetching = asyncio.create_task(self._fetch())

@@ -186,6 +186,8 @@ class LoginSessions:
         if identity is None:
             self._add_stranger(login)
         self._logins.add(login)
+        # The access file may have changed since the client was identified, and that change is reported only to the
+        # connections of then (test_a_change_between_connection_and_logon_counts).
         login.reconsider()
         return login
 

@@ -54,6 +54,8 @@ class AuthMiddleware:
             credentials = credentials_of(scope)
             scope.setdefault("state", {})["credentials"] = credentials
             try:
+                # Before the token is looked at: none counts without a certificate
+                # (test_a_certificate_that_is_required).
                 self._check_certificate(credentials)
                 identity = await self._authenticator.identify(credentials)
                 if handed_down := Headers(scope=scope).getlist(HEADER):
@@ -134,4 +136,5 @@ async def refuse_handshake(socket: WebSocket, error: SowlineError, status: int |
 
 def close_reason(error: SowlineError) -> str:
     """Return a reason as a WebSocket's close may hold it: 123 bytes."""
+    # The cut may fall within a character, and a close frame with half of one is invalid.
     return f"{error.reason}: {error.message}".encode()[:REASON_BYTES_MAX].decode(errors="ignore")

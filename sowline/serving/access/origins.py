@@ -134,6 +134,8 @@ def read_origins(text: str) -> tuple[str, ...]:
         if (
             url is None
             or url.scheme not in ("http", "https")
+            # Browsers send an origin without a path: a slash at its end would match no page, and nobody would see why
+            # (test_what_is_no_origin).
             or f"{url.scheme}://{url.netloc}" != origin
             or "@" in origin
         ):

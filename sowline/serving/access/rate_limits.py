@@ -44,6 +44,8 @@ class Rates:
             return 0.0
         rate = self._rates.pop(user, None) or UserRate(self._per_second, now)
         self._rates[user] = rate
+        # Each address that sends a request gets an entry. The one that was idle for longest can go: by now it may use
+        # its whole rate again.
         if len(self._rates) > USERS_MAX:
             self._rates.popitem(last=False)
         owed = rate.take(commands, now)

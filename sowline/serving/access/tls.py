@@ -57,6 +57,7 @@ class Tls:
             stamps = self._stamps_now()
             if stamps == self._stamps:
                 return
+            # Before the files are read: one that changes during that has another stamp at the next look.
             self._stamps = stamps
             self._inner = _context(self._files)
             self.expires = _end_of(self._files.certificate)

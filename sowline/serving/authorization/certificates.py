@@ -17,6 +17,7 @@ Certificate = Mapping[str, Any]
 def proof_of(certificate: Certificate, named: Named) -> Proof | None:
     """Return the proof of a certificate; None if it names no user, or several, in that field."""
     names = _common_names(certificate) if named == "common_name" else _alternatives(certificate, named)
+    # Nobody could say which of several names is the user's (test_several_users_are_none).
     if len(names) != 1 or not names[0]:
         return None
     end = certificate.get("notAfter")

@@ -245,6 +245,8 @@ def chosen_topics(name: str, topics: Collection[str], entitlements: Entitlements
     if not is_pattern(name) or not entitlements:
         entitlements.of(name)
     chosen = meant(name, topics)
+    # Only the topics of this user: an error must not reveal the names of others
+    # (test_a_request_for_other_topics_is_refused).
     mine = ", ".join(each for each in topics if each in entitlements) or "none"
     if not chosen:
         raise SowlineError("invalid topic", f"expected a topic ({mine}), got {excerpt(name)!r}")

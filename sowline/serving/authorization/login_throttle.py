@@ -30,8 +30,12 @@ class LoginThrottle:
         before = self._failures.pop(address, None)
         count = before.times + 1 if before is not None and now - before.last < FORGET_SECONDS else 1
         self._failures[address] = _Failures(count, now)
+        # An attacker may have any number of IPv6 addresses: their counts must not fill the memory
+        # (test_no_more_addresses_than_so_many).
         if len(self._failures) > ADDRESSES_MAX:
             self._failures.popitem(last=False)
         if count <= FREE:
             return 0.0
+        # The exponent is limited, too: 2.0 to the power of 1024 raises OverflowError, and an address that has failed
+        # so often would get an error of the service.
         return min(SECONDS_MAX, FIRST_SECONDS * 2.0 ** min(count - FREE - 1, 10))

@@ -28,6 +28,8 @@ def read_address(path: str, topics: Collection[str]) -> Address:
     If several ways are possible, the first whose topic exists counts. Raise `bad request` for any other path, or if
     it is not UTF-8.
     """
+    # The path as it was sent: once it is decoded, a slash of a key looks like one between the parts
+    # (test_an_address).
     parts = path.removeprefix(BEFORE).split(BETWEEN)
     found = []
     for count in range(1, len(parts)):

@@ -66,6 +66,8 @@ class Turn:
         if self._slot.take_now():
             return False
         loop = asyncio.get_running_loop()
+        # A client may leave while its query waits. It would then run for nobody, and others would wait behind it
+        # (test_a_client_that_leaves_waits_no_longer).
         taking = loop.create_task(self._slot.take())
         leaving = loop.create_task(wait_disconnected(self._receive))
         try:
@@ -98,6 +100,8 @@ class _Answer:
         """Send a message, a large one in pieces. Each waits until the client has read most of the one before."""
         body = message.get("body", b"")
         self.has_begun = self.is_blocked = True
+        # The whole body, not only the piece that waits: all of it is in memory until the client has read the last one
+        # (test_what_is_not_read_counts).
         self._backlogs.unsent_bytes += len(body)
         try:
             for start in range(0, len(body) - PIECE_BYTES, PIECE_BYTES):

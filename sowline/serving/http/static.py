@@ -88,6 +88,8 @@ class Console:
     """Serves the files of the console, and no others."""
 
     def __init__(self, directory: Path = CONSOLE) -> None:
+        # Requests are looked up here and never become paths, so no `..` leads to another file
+        # (test_nothing_else_is_served).
         self._paths = {
             path.relative_to(directory).as_posix(): path for path in directory.rglob("*") if path.is_file()
         }
@@ -117,4 +119,6 @@ def _answer(asset: Asset, request: Request) -> Response:
 
 
 async def _to_console(request: Request) -> Response:
+    # Relative: behind a proxy, the console is below a path that the service does not know
+    # (test_the_root_leads_to_the_console).
     return RedirectResponse("console/")

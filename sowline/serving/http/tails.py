@@ -102,6 +102,8 @@ class TailReader:
 
     def __init__(self, kafka: KafkaConfig) -> None:
         self._kafka = kafka
+        # A read takes one of the few threads that the file descriptors allow, for seconds: subscriptions that catch
+        # up need the others.
         self._turns = asyncio.Semaphore(READS_AT_ONCE)
 
     async def read(self, wanted: TailRequest) -> bytes:

@@ -46,6 +46,7 @@ async def typed_records(
             some = records[start : start + RECORDS_AT_ONCE]
             messages = [in_message_type(definitions[topic], record_data(record)) for record in some]
             yield b"".join(part for message in messages for part in (prefixed_length(message), message))
+            # Records are encoded one by one: other clients must not wait for a whole portion.
             await asyncio.sleep(0)
 
 

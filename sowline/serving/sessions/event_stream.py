@@ -57,6 +57,7 @@ PARAMETERS = (
 PASSING = ("not ready", "behind", "stale", "busy", "bookmark_expired", "history expired", "shard unavailable")
 """Errors that a client which reconnects gets as an event. After an error status, a browser would give up."""
 
+# By default nginx holds an answer back until its buffer is full: events of a quiet topic would arrive hours later.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
 
 

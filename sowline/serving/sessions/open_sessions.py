@@ -65,6 +65,7 @@ class OpenSessions:
     @property
     def is_full(self) -> bool:
         """Whether another session would exceed the limit."""
+        # A session that has ended keeps its descriptor until the loop has closed its connection.
         return max(len(self._open), self._connections.sessions) >= self.limit
 
     def refuse(self) -> SowlineError:
@@ -115,6 +116,7 @@ class OpenSessions:
 
     def close_all(self) -> None:
         """Tell every client that this server stops; they reconnect elsewhere with their bookmarks."""
+        # A copy, because a connection that is closed leaves the set.
         for connection in [*self._open]:
             connection.close(GOING_AWAY, "the server is stopping")
 

@@ -159,6 +159,8 @@ class OpenSubscriptions:
             raise SowlineError(
                 "invalid subid", "expected a sub_id (one, several with commas, or all) or a query_id"
             )
+        # Raises before anything is ended: a command with one wrong sub_id has no effect
+        # (test_unsubscribe_of_what_does_not_exist_fails).
         ended = self._existing(request.sub_id) if request.sub_id else []
         for sub_id in ended:
             self._end(sub_id)
@@ -259,6 +261,8 @@ class OpenSubscriptions:
         """Send the bookmarks of those that are idle; nothing this time if the client's outbox is full."""
         if self._outbox.full:
             return
+        # Idle subscriptions to one topic have the same bookmark: ten thousand of them get it in one message for each
+        # chunk.
         due: dict[str, list[str]] = {}
         for sub_id in names:
             entry = self._entries.get(sub_id)
@@ -282,6 +286,7 @@ class OpenSubscriptions:
     def _split_sub_ids(self, text: str) -> list[str]:
         if text == "all":
             return list(self._entries)
+        # Counted before it is split: a frame of 4 MiB could hold two million names.
         if text.count(",") > SUBSCRIPTIONS_MAX:
             raise SowlineError(
                 "invalid subid",

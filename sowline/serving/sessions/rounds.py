@@ -55,6 +55,7 @@ class Rounds(Generic[T]):
                 self._guarded(member)
 
     def _guarded(self, member: T) -> None:
+        # A member that fails must not end the turns of all others (test_each_has_its_turn_in_every_round).
         try:
             self._take_turn(member)
         except Exception:

@@ -100,6 +100,8 @@ class ClientSocket(WebSocketConnection):
             return
         if self._frames is None:
             self._frames = deque()
+            # The client's further commands wait in the kernel, and TCP slows the client down: here they would take
+            # memory without a limit.
             self.transport.pause_reading()
         self._frames.append(message)
 

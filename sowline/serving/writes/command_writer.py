@@ -65,6 +65,7 @@ class _Writer:
         persisted.add_done_callback(_looked_at)
 
         def report(error: KafkaError | None, message: Message) -> None:
+            # The producer reports in the thread that polls it. Futures are not safe to settle outside of their loop.
             self._loop.call_soon_threadsafe(_settle, persisted, error, message)
 
         try:

@@ -71,6 +71,7 @@ class WriteCommands:
         return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
+        # Also if the command was refused or canceled: a flush would wait for it forever.
         self._pending.pop(task).set()
 
     async def _follow_up(self, request: Write, pending: PendingCommands, settled: asyncio.Event) -> None:

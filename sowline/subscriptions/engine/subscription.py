@@ -219,6 +219,8 @@ def entitled(delivery: Delivery, filter: Filter) -> Delivery:
     assert delivery.previous is not None, (
         "a client that may not see a record gets a message only of one that it saw"
     )
+    # Neither the correlation nor the metadata of the new write: the user may not know of it
+    # (test_the_correlation_of_the_command_goes_along).
     return Delivery(OOF, delivery.previous, ENTITLEMENT, delivery.previous)
 
 

@@ -34,6 +34,8 @@ class ClientGate:
         """Wait until a message may be sent."""
         while True:
             await self._going.wait()
+            # The client may pause while a message waits for room, so the flag counts again after the wait
+            # (test_a_message_waits_for_room_and_for_the_client).
             await self.outbox.wait_turn()
             if self._going.is_set():
                 return

@@ -28,6 +28,8 @@ class Throttle:
             began, first = self._first = self._first or (now, log_time)
             return max(0.0, began + (log_time - first) / 1000 / self._rate.amount - now)
         cost = size if self._rate.unit == "bytes" else 1
+        # What a pause leaves unused is lost, except for a moment's worth: otherwise an hour's worth could come at
+        # once.
         due = max(self._free, now - BURST_SECONDS)
         self._free = due + cost / self._rate.amount
         return max(0.0, due - now)

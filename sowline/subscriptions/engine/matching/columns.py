@@ -44,6 +44,7 @@ class RangeColumn:
                 # A text that doesn't spell a number is above all numbers.
                 return self._endless
             value = spelled
+        # NULL and NaN are in no range: only rows without a demand are met.
         if value is None or value != value:
             return self._free
         if isinstance(value, list) or not (isinstance(value, float) or abs(value) <= EXACT_INTEGER_MAX):

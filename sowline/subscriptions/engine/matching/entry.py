@@ -37,6 +37,8 @@ def make_entry(filter: Filter, terms: Terms, key: Equality | None) -> Entry[T]:
     for equality in terms.equalities:
         if equality is key:
             continue
+        # One column can compare a field with one text or one number. The filter itself decides `a IN ('x', 'y')`, and
+        # two texts for one field.
         literal = equality.literals[0] if len(equality.literals) == 1 else None
         if isinstance(literal, str) and texts.setdefault(equality.path, literal) == literal:
             continue
