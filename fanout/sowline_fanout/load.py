@@ -49,6 +49,7 @@ class Load(NewestChanges):
             for key in written
         }
         for key, change in (vanished | self.newest).items():
+            assert change.sow_key == key, "a load has each change under its key"
             if change.body is not None and ChangeView(change, about).matches_now(subscription.filter):
                 yield change, Delivery(SOW, change.body, known=change.known)
             elif key in written and change.body is not None:

@@ -114,6 +114,7 @@ class FanoutRunner(Runner[FanoutOutput]):
         elif judged is Verdict.TAKE and isinstance(event, Change):
             seen = ChangeView(event, self._about, f"{self._source.log}:{number}")
             if (delivery := self._subscription.on_change(seen)) is not None:
+                assert number not in self._writing, "no change overtakes the load before it"
                 self._output.send(number, event, delivery, self._begin_span(number, event))
 
     def _begin_span(self, number: int, change: Change) -> str | None:
@@ -123,6 +124,7 @@ class FanoutRunner(Runner[FanoutOutput]):
         span = begin("fanout", self._source.name, change.traceparent, (number, str(change.position)))
         if span is None:
             return change.traceparent
+        assert span.traceparent, "a span that was begun has a context to send"
         self._spans.append(span)
         return span.traceparent
 
@@ -131,12 +133,14 @@ class FanoutRunner(Runner[FanoutOutput]):
         partition = self._source.changes, number
         if number not in self._writing:
             # The writer iterates over the load, which changes that arrive in the meantime would alter.
+            assert number in self._loads, "only a partition with a load is written from one"
             self._changes.pause(partition)
             self._writing[number] = self._loaded(number, reader)
         if next(self._writing[number], self) is self:
             del self._writing[number]
             # Otherwise nothing was written, and the load continues.
             if reader.has_reached_required:
+                assert reader.phase is Phase.COMPLETE, "a partition is followed once its load is complete"
                 self._changes.follow(partition)
                 del self._loads[number]
             self._changes.resume(partition)
@@ -186,6 +190,7 @@ class FanoutRunner(Runner[FanoutOutput]):
             for partition, reader in self._changes.readers.items()
             if not reader.is_loading
         ]
+        assert all(one.partition not in self._writing for one in done), "nothing is committed during a load"
         if done:
             commit(self._changes.consumer, done)
 
@@ -198,6 +203,7 @@ class FanoutRunner(Runner[FanoutOutput]):
         for one in committed(self._changes.consumer, [TopicPartition(changes, n) for n in numbers]):
             reader = self._resumed(one, starts[one.partition], topic_id)
             if reader is not None:
+                assert one.partition not in self._loads, "a partition is loaded or followed"
                 self._changes.follow_after(one.partition, reader)
             else:
                 self._changes.load(changes, [one.partition])

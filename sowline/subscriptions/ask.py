@@ -106,6 +106,7 @@ class Ask:
         """Return the request with or without the option `pause`."""
         if is_paused is self.is_paused:
             return self
+        assert not (is_paused and self.is_query), "a query is never paused"
         return replace(self, options=options_text(replace(_options_of(self.options), pause=is_paused)))
 
     def replaced(self, changes: Mapping[str, Any]) -> "Ask":
@@ -117,11 +118,13 @@ class Ask:
 
     def afresh(self, end: str) -> "Ask":
         """Return the request for the current group and the changes after it, with the same end."""
+        assert not self.is_query, "a query does not continue: it is run again"
         command = f"sow_and_{self.command.removeprefix('sow_and_')}"
         return replace(self._once_begun, command=command, bookmark="", up_to=end or self.up_to)
 
     def going_on(self, bookmark: str, end: str) -> "Ask":
         """Return the request that continues after a bookmark, with the same end; `end` is that end, if known."""
+        assert not self.is_query, "a query does not continue: it is run again"
         command = self.command if self.is_window else self.command.removeprefix("sow_and_")
         # Until the service has reported the end, keep the range: without it, the subscription would never end.
         given = None if end else split_range(bookmark_text(self.bookmark))

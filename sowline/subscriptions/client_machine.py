@@ -150,6 +150,7 @@ class ClientMachine(Machine[State, Event, Action]):
         return self._begin()
 
     def _lose(self, _: Signal) -> list[Action]:
+        assert not self.is_over, "what has ended loses nothing"
         self.state = State.UNSENT
         return []
 
@@ -162,8 +163,11 @@ class ClientMachine(Machine[State, Event, Action]):
         self.taken.inbox.drop_unfinished()
         self._pending.detach()
         self._ask_for_proof_again()
+        assert self._pending.sent is None, "a service that is gone has no replacement"
+        assert self.proof is not Proving.ASKED, "a service that is gone has no request for a checksum"
 
     def _begin(self) -> list[Action]:
+        assert not self._pending.sent, "a request goes out while no replacement is on its way"
         self.state = State.ASKED
         return [SendAsk(self._going_on())]
 
@@ -186,6 +190,7 @@ class ClientMachine(Machine[State, Event, Action]):
     # what the service answers
 
     def _accept(self, event: Accepted) -> list[Action]:
+        assert self.state is State.ASKED, "only a request that was sent is accepted"
         self._end = event.end or self._end
         is_whole, is_void = self.taken.is_whole, self.taken.is_void
         if not is_whole and (is_void or not self.ask.has_no_group):
@@ -199,7 +204,7 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _end_or_postpone(self, event: Refused | NotReplaced) -> list[Action]:
         leaving = self._leave_replacement()
-        if not self._is_passing(event.reason):
+        if not _is_passing(event.reason, self.taken):
             return [*leaving, *self._come_to_end(SowlineError(event.reason, event.message))]
         self._detach()
         if not leaving:
@@ -208,6 +213,7 @@ class ClientMachine(Machine[State, Event, Action]):
         return leaving
 
     def _postpone(self, _: Event) -> list[Action]:
+        assert self._pending.sent is None, "a request is postponed while no replacement is on its way"
         self.state = State.POSTPONED
         return [AskLater(0)]
 
@@ -215,23 +221,12 @@ class ClientMachine(Machine[State, Event, Action]):
         """Leave what the service begins once a replacement arrives whose subscription it has ended."""
         return self._sent(LEAVE) if self._pending.sent else []
 
-    def _is_passing(self, reason: str) -> bool:
-        """Whether a refusal is for now: the service is loading or behind the bookmark, or lacks a shard."""
-        match reason:
-            case "not ready":
-                return True
-            case "behind":
-                return self.taken.is_whole
-            case "shard unavailable":
-                # Unlike a query, a subscription continues from what was taken.
-                return not self.ask.is_query
-        return False
-
     def _become_replaced(self, event: Replaced) -> list[Action]:
         """Continue as the request that the service has accepted. Waiting messages belong to the previous one."""
         sent = self._pending.sent
         if sent is None or sent.number != event.number:
             return self._refuse(event)
+        assert self.state in _ACCEPTED, "a service replaces what it serves"
         self.taken.replace(self.ask.replaced(sent.changes))
         self.is_paused = sent.is_paused
         if not self.ask.has_no_group:
@@ -246,7 +241,7 @@ class ClientMachine(Machine[State, Event, Action]):
         if event.ends:
             self._pending.detach()
             return self._end_or_postpone(event)
-        if self._is_passing(event.reason):
+        if _is_passing(event.reason, self.taken):
             self._pending.postpone()
             return [AskLater(event.number)]
         return self._settle(SowlineError(event.reason, event.message))
@@ -265,6 +260,7 @@ class ClientMachine(Machine[State, Event, Action]):
             return [ReplaceBy(replacement.number, self.ask.replaced(replacement.changes).paused(is_paused))]
         if self.proof is not Proving.WANTED or self._pending.sent or self.is_full:
             return []
+        assert self.state in _ACCEPTED, "a checksum is asked of a service that serves the request"
         self.proof = Proving.ASKED
         return self._sent(PROVE)
 
@@ -292,6 +288,8 @@ class ClientMachine(Machine[State, Event, Action]):
         gone = error or SowlineError("disconnected", "the subscription was ended before it was replaced")
         settled = [Settled(gone)] * len(self._pending)
         self._pending = Replacements()
+        assert self.is_over, "what has ended stays ended"
+        assert (self.state is State.FAILED) is (self.error is not None), "a failure has its reason"
         return [*settled, Over(error)]
 
     # messages
@@ -308,6 +306,7 @@ class ClientMachine(Machine[State, Event, Action]):
                 self.state = State.LIVE
             case _ if self.proof is Proving.ASKED and any(message.hash for message in messages):
                 self.proof = Proving.ARRIVED
+        assert not self.is_over, "what has ended gets no messages"
         self.taken.inbox.add(messages, event.more)
         return []
 
@@ -323,6 +322,7 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _note_replacement(self, event: Replace) -> list[Action]:
         self._pending.add(event.changes, is_paused=self.ask.replaced(event.changes).is_paused)
+        assert self.is_being_replaced, "a replacement waits until it is answered"
         return self._due()
 
     def _pause(self, event: Signal) -> list[Action]:
@@ -336,6 +336,7 @@ class ClientMachine(Machine[State, Event, Action]):
         if is_full is self.is_full or self.ask.is_query:
             return []
         self.is_full = is_full
+        assert not self.ask.is_query, "a query is never paused"
         sent = [] if self.is_paused else self._sent(PAUSE if is_full else RESUME)
         return [*sent, *self._due()]
 
@@ -351,6 +352,19 @@ class ClientMachine(Machine[State, Event, Action]):
     def _sent(self, what: str) -> list[Action]:
         """Send a command about the subscription. Without a connection, the next request says the same."""
         return [Send(what)] if self.state in _SERVED else []
+
+
+def _is_passing(reason: str, taken: Taken) -> bool:
+    """Whether a refusal is for now: the service is loading or behind the bookmark, or lacks a shard."""
+    match reason:
+        case "not ready":
+            return True
+        case "behind":
+            return taken.is_whole
+        case "shard unavailable":
+            # Unlike a query, a subscription continues from what was taken.
+            return not taken.served.ask.is_query
+    return False
 
 
 _Effect = Callable[[ClientMachine, Any], list[Action]]

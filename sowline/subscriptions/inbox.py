@@ -29,6 +29,7 @@ class Inbox:
             if more:
                 return
             messages, self._unfinished = self._unfinished, []
+        assert not self._unfinished, "only whole steps can be taken"
         self.waiting.extend(messages)
 
     def insert(self, message: Message) -> None:
@@ -52,6 +53,7 @@ class Inbox:
                 break
         self._unfinished.clear()
         self.waiting = kept
+        assert self.is_in_step or not kept, "all that is kept is the rest of a step"
 
     def clear(self) -> None:
         """Drop everything."""

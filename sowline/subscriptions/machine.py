@@ -31,6 +31,7 @@ def read_table(text: str, states: Iterable[S]) -> Mapping[str, Mapping[S, Legal]
     assert head == [state.value.replace(" ", "_") for state in columns], "a table names its states"
     # A row with a missing mark fails here, on import (`strict`), not in the state that would read the wrong mark.
     _, *rows = (line.split() for line in text.strip().splitlines())
+    assert len({name for name, *_ in rows}) == len(rows), "a table has each event once"
     return {name: dict(zip(columns, map(Legal, marks), strict=True)) for name, *marks in rows}
 
 

@@ -49,6 +49,7 @@ class Replacements:
         """Add a replacement, with the next number."""
         self._numbered += 1
         self._waiting.append(Replacement(self._numbered, changes, is_paused))
+        assert self._waiting[0].number + len(self._waiting) - 1 == self._numbered, "numbers follow each other"
 
     def pause(self, *, is_paused: bool) -> None:
         """Note that the subscriber has paused or resumed since it asked for the replacements."""
@@ -59,10 +60,12 @@ class Replacements:
         """Return the replacement to send now, if any."""
         if (due := self._first(Sending.DUE)) is not None:
             due.sending = Sending.DONE
+        assert due is None or self.is_sent(due.number), "one replacement is on its way at a time"
         return due
 
     def postpone(self) -> None:
         """Note that the service could not serve the sent replacement: it is due `again` after a pause."""
+        assert self.sent is not None, "only a replacement that was sent is postponed"
         self._waiting[0].sending = Sending.POSTPONED
 
     def again(self, number: int) -> None:
@@ -73,12 +76,14 @@ class Replacements:
 
     def settle(self) -> None:
         """Remove the first one."""
+        assert self.sent is not None, "only a replacement that was sent is answered"
         self._waiting.popleft()
 
     def detach(self) -> None:
         """Note that the service no longer has any of them."""
         for replacement in self._waiting:
             replacement.sending = Sending.DUE
+        assert self.sent is None, "a service that is gone has no replacement"
 
     def _first(self, sending: Sending) -> Replacement | None:
         return self._waiting[0] if self._waiting and self._waiting[0].sending is sending else None

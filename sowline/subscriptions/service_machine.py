@@ -149,6 +149,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
 
     def __init__(self, terms: LifeTerms, *, record: bool = False) -> None:
         super().__init__(ServiceState.BEGINNING, record=record)
+        assert terms.parts, "a subscription has a part that catches up"
         self.terms = terms
         self.pausing = Pausing.PAUSED if terms.is_paused else Pausing.RUNNING
         self.begin = terms.begin
@@ -225,6 +226,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
     # the start
 
     def _note_begun(self, _: ServiceSignal) -> list[Action]:
+        assert self.state is ServiceState.BEGINNING, "only what begins has begun"
         acknowledged = self._paid(Duty.PROCESSED)
         if self.begin.opening is Opening.NOTHING:
             return [*acknowledged, *self._go_on()]
@@ -232,6 +234,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         return [*acknowledged, SendOpening(self.begin.opening)]
 
     def _note_sent(self, _: ServiceSignal) -> list[Action]:
+        assert self.state is ServiceState.SNAPSHOT, "only what is being sent was sent"
         return self._go_on(of_group=self.begin.opening is not Opening.LEAVE)
 
     def _note_counted(self, _: ServiceSignal) -> list[Action]:
@@ -240,6 +243,8 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
     def _go_on(self, *, of_group: bool = False) -> list[Action]:
         """Send changes, unless the client wants none for now."""
         self.begin, self.state = BeginAt(Start.SENT), self._going_state
+        assert self.state in _GOING, "changes follow"
+        assert self.has_begun, "a subscription is acknowledged before its first change"
         return [*self._completed(of_group=of_group), *self._going_on()]
 
     @property
@@ -275,6 +280,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         parts = self._parts_of(event)
         self._behind -= parts
         self._replaying -= parts
+        assert self._replaying <= self.terms.parts, "only parts of it are replayed"
         if self.state not in _GOING:
             return []
         self.state = self._going_state
@@ -282,6 +288,8 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
 
     def _note_behind(self, event: FellBehind) -> list[Action]:
         self._behind |= self._parts_of(event)
+        assert self._behind <= self.terms.parts, "only parts of it fall behind"
+        assert self.state in _GOING, "only what is sent changes falls behind"
         self.state = self._going_state
         return []
 
@@ -313,6 +321,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         return self._begin_again(AFRESH if self.state is ServiceState.SNAPSHOT else self.begin)
 
     def _begin_again(self, begin: BeginAt) -> list[Action]:
+        assert not self.is_over, "what has ended does not begin again"
         halted = self._halted()
         self.state, self.begin, self._behind = ServiceState.BEGINNING, begin, self.terms.parts
         return [*halted, begin]
@@ -323,17 +332,20 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
     # the end
 
     def _reach_end(self, _: ServiceSignal) -> list[Action]:
+        assert self.terms.has_end, "only a subscription with an end reaches it"
         self.state = ServiceState.ENDED
         return [Finish()]
 
     def _fail(self, _: ServiceSignal | None = None) -> list[Action]:
         # Its other topics may be live: they must send nothing after the failure
         # (test_a_topic_that_fails_halts_the_others).
+        assert not self.is_over, "what has ended does not fail"
         halted = self._halted()
         self.state = ServiceState.ENDED
         return halted
 
     def _leave(self, _: ServiceSignal) -> list[Action]:
+        assert self.state is not ServiceState.STOPPED, "a subscription stops once"
         self.state = ServiceState.STOPPED
         return [Halt()]
 
@@ -342,6 +354,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
     def _pause(self, _: ServiceSignal) -> list[Action]:
         if self.is_paused:
             return []
+        assert not self.is_over, "what has ended is not paused"
         self.pausing = Pausing.PAUSED
         if self.state not in _GOING:
             return []
@@ -352,6 +365,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
     def _resume(self, _: ServiceSignal) -> list[Action]:
         if not self.is_paused:
             return []
+        assert not self.is_over, "what has ended is not resumed"
         self.pausing = Pausing.RUNNING
         return self._going_on() if self.state in _GOING else []
 

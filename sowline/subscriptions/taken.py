@@ -72,12 +72,14 @@ class Taken:
 
     def begin_at(self, bookmark: str | None) -> None:
         """Begin at a bookmark, without a group."""
+        assert not self.is_whole, "who holds the whole continues from there"
         self._position = PositionTracker(bookmark)
         self._become_whole()
 
     def replace(self, ask: Ask) -> None:
         """Note that the service has replaced the request. Waiting messages belong to the previous one."""
         self.served = ServedRequest(self.served.replacements + 1, ask)
+        assert not ask.is_query, "a query is never replaced"
         if not ask.has_no_group:
             if self.is_whole:
                 self.holding = Holding.PART
@@ -106,6 +108,7 @@ class Taken:
 
     def renew(self) -> None:
         """Note that a group was requested that replaces everything."""
+        assert self.is_void, "a group that replaces everything follows what is void"
         self.holding = Holding.RENEWED
 
     # what the subscriber takes
@@ -129,6 +132,7 @@ class Taken:
             if message.command == "group_end":
                 self._note_group()
                 break
+        assert len(messages) <= limit, "a subscriber gets no more than it takes"
         if messages:
             self.inbox.is_in_step = messages[-1].more
             if self.holding is Holding.NOTHING:
@@ -138,6 +142,7 @@ class Taken:
     def _note_group(self) -> None:
         if self._groups_of_before:
             self._groups_of_before -= 1
+            assert self._groups_of_before >= 0, "a count of groups is never negative"
         elif self.holding is not Holding.RENEWED:
             self._become_whole()
 

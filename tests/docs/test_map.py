@@ -27,10 +27,7 @@ NOT_YET: dict[str, str] = {
     "sowline/changes/ranking.py": TOO_LITTLE,
     # sowline.codecs
     "sowline/codecs/protobuf/codec.py": NO_FILE,
-    "sowline/codecs/protobuf/fields.py": NO_FILE,
     "sowline/codecs/protobuf/reading.py": NO_FILE,
-    "sowline/codecs/protobuf/scalars.py": NO_FILE,
-    "sowline/codecs/protobuf/unknown.py": NO_FILE,
     "sowline/codecs/protobuf/well_known.py": NO_FILE,
     "sowline/codecs/protobuf/writing.py": NO_FILE,
     # sowline.model

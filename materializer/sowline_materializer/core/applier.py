@@ -91,6 +91,9 @@ class Applier:
             accelerated = partial(self._accelerator.apply, batch, state=state)
             share(len(batch), accelerated, lambda start, stop: self._apply_run(batch[start:stop]))
         if batch:
+            assert state.position.offset == batch[-1].offset, (
+                "the whole batch was applied, by both cores together"
+            )
             state.out.step.checkpoint = state.checkpoint()
         return state.out.step
 
@@ -177,6 +180,7 @@ class Applier:
                 "no documents",
                 f"expected documents: true in the definition of topic {self._definition.name}, for a delta",
             )
+        assert self._writer is self._documents, "a topic of documents has one writer"
         text = self._key_rule.named(record, command)
         self._key_rule.check(text)
         delta = delta_of(checked_size(self._state.limits, record.value or b""))
@@ -205,6 +209,7 @@ class Applier:
 
     def _pass_on(self, record: LogRecord, command: Command) -> None:
         """Turn a message in a topic without a SOW into a change. Its partition and offset serve as its key."""
+        assert not self._definition.has_sow, "only a topic without a SOW passes messages on"
         if record.value is None or command.command not in (PUBLISH, DELTA_PUBLISH):
             raise SowlineError(
                 "no sow",
@@ -243,6 +248,7 @@ class Applier:
         # (test_numbers_out_of_the_window_stay_out_of_a_longer_one).
         state.numbers_since = self._deduplication.numbers_since()
         state.limits = limits
+        assert state.numbers_since <= state.log_time, "numbers count from a time that the log has reached"
         state.out.set_outcome("applied")
         state.out.note_news()
 
@@ -262,6 +268,7 @@ class Applier:
 
 
 def _collision(key: bytes, current: Record, text: str) -> SowlineError:
+    assert current.key_text != text, "one key text collides with no other"
     return SowlineError(
         "key collision",
         f"expected the key text {current.key_text!r} under SOW key {key.decode()}, got {text!r}",

@@ -67,6 +67,8 @@ class BatchState:
         checkpoint: Checkpoint,
         records: Records,
     ) -> None:
+        assert 0 <= partition < definition.partitions, "the partition is one of its topic"
+        assert checkpoint.records >= 0, "a count of live records is never negative"
         self.definition = definition
         self.partition = partition
         self.records = records
@@ -89,6 +91,7 @@ class BatchState:
         """Move to the log record. Continue after the changes of it that the state already holds (an interrupted
         recovery).
         """
+        assert record.offset >= self.position.offset, "a batch is in log order, from its checkpoint on"
         self.offset = offset = record.offset
         self.out.begin(offset)
         # A delete by filter makes many changes, and a crash can leave some of them in Kafka. [changes 4.0 and 4.1,
@@ -100,16 +103,21 @@ class BatchState:
         else:
             self.index = 0
             self.position = position_of((self.position.era, offset, 0))
+        before = self.log_time
         self.log_time, self.time = times_after(self.log_time, record.time, record.time_type)
+        assert before <= self.log_time <= self.time, "log time never runs back, and no record is older"
 
     def end(self) -> None:
         """Finish a log record with news."""
         # A change event carries the origin and the limits of its own log record, so only a record without changes
         # leaves news to report (test_an_origin_without_a_change_is_reported_before_the_next_change).
+        assert self.out.has_unreported_news, "a log record without news is not reported"
         self.out.end(None if self.index else self.checkpoint())
 
     def checkpoint(self) -> Checkpoint:
         """Return the checkpoint after the current log record."""
+        assert self.last_change <= self.position, "no change is of a log record that is yet to be applied"
+        assert self.live_records >= 0, "a count of live records is never negative"
         return replace(
             self.out.step.checkpoint,
             position=self.position,
@@ -131,6 +139,9 @@ class BatchState:
 
         `is_all` if `taken` has all of that, and not only what has moved.
         """
+        assert source not in self.reflected or position > self.reflected[source], (
+            "a reflected position only grows"
+        )
         self.reflected[source] = position
         before = self.taken.pop(source, None)
         held = {} if before is None or is_all else parse_bookmark(before)
@@ -146,6 +157,10 @@ class BatchState:
 
     def add_change(self, change: Change) -> None:
         """Append a change, made at `next_position` and after `last_change`, to the step."""
+        assert change.after == self.last_change, (
+            "each change names the one before it: followers find a gap by that"
+        )
+        assert change.position > self.last_change, "positions of changes increase"
         if self.time != self.log_time:
             change = msgspec.structs.replace(change, log_time=self.log_time)
         self.out.add_change(change)

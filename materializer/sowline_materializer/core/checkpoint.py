@@ -76,11 +76,13 @@ class Checkpoint:
         """
         # Origins are offsets of the old log. Kept, they would drop records that the new log forwards, as repeats
         # (test_a_new_era_keeps_the_state_and_begins_its_own_log).
+        assert offset >= 0, "an era begins at an offset of its log"
         start = Position(self.position.era + 1, offset - 1)
         return replace(self, position=start, origins={}, log_id=log_id, complete=True, begin=None)
 
     def encode(self) -> bytes:
         """Return the checkpoint's bytes in the store."""
+        assert self.records >= 0, "a count of live records is never negative"
         view = reflected_fields(self.reflected, self.taken)
         return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields(), **view})
 

@@ -20,6 +20,8 @@ class StepCollector:
 
     def begin(self, offset: int) -> None:
         """Move to the log record at an offset."""
+        assert offset > self._offset, "a batch has each log record once, in order"
+        assert not self.has_unreported_news, "news is reported before the next log record"
         self._offset = offset
 
     def add_change(self, change: Change) -> None:
@@ -36,7 +38,13 @@ class StepCollector:
     def report_before(self, first_change: int) -> None:
         """Note that changes may have been appended to the step from that index on, without `add_change`."""
         step = self.step
+        assert 0 <= first_change <= len(step.changes), (
+            "the index is one of the step's changes, or of the next one"
+        )
         if self._unreported is not None and len(step.changes) > first_change:
+            assert not step.unreported or step.unreported[-1][0] < first_change, (
+                "at most one report before a change"
+            )
             step.unreported.append((first_change, self._unreported))
             self._unreported = None
 
@@ -46,6 +54,7 @@ class StepCollector:
 
     def add_dead_letter(self, record: LogRecord, error: SowlineError) -> None:
         """Note that the log record is refused, and why."""
+        assert record.offset == self._offset, "the log record that is refused is the one being applied"
         self.step.dead.append(DeadLetter(record, error.reason, error.message))
         self.set_outcome(f"dead:{error.reason}")
 
@@ -57,5 +66,6 @@ class StepCollector:
         """Finish a log record with news: unless its changes report them, the `checkpoint` is written before the next
         change.
         """
+        assert self.has_unreported_news, "a log record without news is not reported"
         self.has_unreported_news = False
         self._unreported = checkpoint

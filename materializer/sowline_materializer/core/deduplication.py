@@ -27,6 +27,7 @@ class Deduplication:
         if command.publisher is None and numbers is None:
             return None
         numbers, pushed_out = note_number(numbers, command, self._state.log_time, self.numbers_since())
+        assert pushed_out >= 0, "a count of publishers is never negative"
         self._state.out.step.publishers_pushed_out += pushed_out
         return numbers
 
@@ -84,4 +85,6 @@ def note_number(
     pushed_out = max(0, len(kept) - PUBLISHERS_MAX)
     for name in sorted(kept, key=lambda name: (name == command.publisher, kept[name][2], name))[:pushed_out]:
         del kept[name]
+    assert len(kept) <= PUBLISHERS_MAX, "a record keeps the numbers of a limited number of publishers"
+    assert command.publisher is None or command.publisher in kept, "the command's own number is kept"
     return kept or None, pushed_out

@@ -64,13 +64,15 @@ class Deletes:
             for key, current in found
             if self._can_delete(current, command)
         ]
-        outcome = f"deleted {state.index + len(targets)}"
+        last_index = state.index + len(targets)
+        outcome = f"deleted {last_index}"
         # All changes but the last say that more follow. A reader shows none of them before the last has come: it
         # would otherwise show half of a command (test_a_delete_by_filter_makes_many_changes_in_key_order).
         for target in targets[:-1]:
             self._writer.remove(target, Removal(last=False))
         for target in targets[-1:]:
             self._writer.remove(target, Removal(outcome=outcome))
+        assert state.index == last_index, "each record that is deleted makes one change"
         if not targets:
             state.out.set_outcome(outcome)
 
@@ -127,6 +129,7 @@ class Deletes:
         key = self._key_rule.sow_key(text)
         current = self._state.records.get(key)
         if current is not None and current.key_text == text and self._is_due(current, command):
+            assert current.expires is not None, "only a record with a due time expires"
             target = Target(key, text, current, record, command)
             self._writer.remove(target, Removal(op=EXPIRE, reason=EXPIRED))
         else:

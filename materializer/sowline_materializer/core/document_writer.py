@@ -33,6 +33,7 @@ class DocumentWriter:
 
     def remove(self, target: Target, removal: Removal) -> None:
         """Delete the document."""
+        assert target.previous is not None, "only a live document is removed"
         self.fold(target, DELETION, removal)
 
     def fold(self, target: Target, delta: Delta, removal: Removal | None = None) -> None:
@@ -71,3 +72,4 @@ class DocumentWriter:
         state.add_change(change)
         state.records.put(target.sow_key, record_after(change, target.key_text, state.time))
         state.live_records += is_live - (previous is not None)
+        assert state.live_records >= 0, "a count of live records is never negative"

@@ -57,6 +57,7 @@ class Enricher:
 
     def _held(self, given: Given) -> dict[str, object] | None:
         previous = given.previous if self.needs_previous else None
+        assert previous is None or given.updated is not None, "a live record has a time"
         return None if previous is None else read_object(previous)
 
     def _metadata(self, given: Given) -> Metadata:

@@ -32,6 +32,7 @@ class ExpirySchedule:
     """The commands of one partition that were appended and not applied yet."""
 
     def __init__(self, in_flight_max: int = IN_FLIGHT_MAX) -> None:
+        assert in_flight_max > 0, "a schedule without room would never remove a record"
         self._in_flight_max = in_flight_max
         self._in_flight: dict[tuple[str, Position], int] = {}
         self._ahead_ms = 0
@@ -39,6 +40,7 @@ class ExpirySchedule:
 
     def log_time(self, now: int) -> int:
         """Return the log's time at `now` (ms of this worker's clock), as far as it is known."""
+        assert now >= 0, "a worker's clock is in ms since 1970"
         return max(0, now - self._ahead_ms)
 
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
@@ -47,6 +49,7 @@ class ExpirySchedule:
         There are never more pending commands than the limit, and new ones only once half of the limit is free.
         """
         free = self._in_flight_max - len(self._in_flight)
+        assert free >= 0, "no more commands are in flight than the limit"
         # Waits until half of the limit is free: otherwise each applied command would start a walk over the index for
         # one new record (test_portions_are_bounded).
         if free < (self._in_flight_max + 1) // 2 or (self._in_flight and 0 <= now - self._asked < PAUSE_MS):
@@ -55,6 +58,7 @@ class ExpirySchedule:
         new = (one for one in due if (one.key_text, one.position) not in self._in_flight)
         portion = list(islice(new, free))
         self._in_flight.update({(one.key_text, one.position): one.due for one in portion})
+        assert len(self._in_flight) <= self._in_flight_max, "no more commands are in flight than the limit"
         return portion
 
     def applied(self, key_text: str, guard: Position, append_time: int, now: int) -> None:

@@ -42,6 +42,7 @@ class Forwards:
             record = LogRecord(record.offset, record.time, record.key, record.value, headers)
         self._check_fits(record)
         owner = owner_of(state.definition, key_text)
+        assert owner != state.partition, "a record is forwarded to another partition"
         state.out.step.forwards.append(Forward(owner, record, self._copy_of(record)))
         state.out.set_outcome(f"forwarded {owner}")
 

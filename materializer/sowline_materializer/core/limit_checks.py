@@ -42,6 +42,7 @@ def check_size(limits: Limits, size: int) -> None:
 def require_capacity(state: BatchState) -> None:
     """Raise `too many records` if the partition takes no new record."""
     share = state.limits.share(state.definition.partitions)
+    assert state.live_records >= 0, "a count of live records is never negative"
     if share is not None and state.live_records >= share:
         raise SowlineError(
             "too many records",

@@ -16,6 +16,8 @@ _TEXT_AT = _HEADER.size
 _EXPIRES = Struct("<q")
 # After B, I, q, I and q, without padding: a due time is read without decoding the record.
 _EXPIRES_AT = 25
+assert Struct("<BIqIq").size == _EXPIRES_AT, "a due time is where encode_record puts it"
+assert _EXPIRES_AT + _EXPIRES.size <= _TEXT_AT, "a due time lies in the header"
 _LIVE, _DELETED = 1, 0
 _NEVER = -1
 _encode = msgspec.json.Encoder().encode
@@ -56,6 +58,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 def record_after(change: Change, key_text: str, time: int) -> Record:
     """Return the entry of a record after a change; `time` is the one that it is kept with."""
+    assert change.body is not None or change.expires is None, "what is deleted is never due"
     return Record(
         body=change.body,
         key_text=key_text,
@@ -72,8 +75,11 @@ def record_after(change: Change, key_text: str, time: int) -> Record:
 
 def encode_record(record: Record) -> bytes:
     """Return the record's bytes in the store: a fixed header, key text, the rare fields as JSON, the body."""
+    assert record.expires != _NEVER, "a due time is not the number that stands for none"
     rare = b""
     if record.states is not None:
+        assert record.numbers is None, "the record of a group has states only"
+        assert record.writes is None, "the record of a group has states only"
         rare = _encode([None, None, None, None, msgspec.Raw(record.states)])
     elif record.schema_id is not None:
         rare = _encode([record.numbers, record.correlation, record.writes, record.schema_id])

@@ -72,6 +72,7 @@ class GroupBodies:
 
     def body(self, texts: list[bytes]) -> bytes | None:
         """Return the body of a record with some states, of which there is one; None if `having` does not match it."""
+        assert texts, "a group without states has no body"
         body = _only_record(texts) if self._layout is None else _merged_body(self._layout, texts)
         if self._condition is not None and not self._condition.matches(orjson.loads(body)):
             return None
@@ -115,6 +116,7 @@ class ViewFold:
         groups = accelerator.merge_states(bytes(head.states), source, reached, state)
         if groups is None:
             return False
+        assert groups >= 0, "a count of groups is never negative"
         if head.ends:
             state.reflect(source, up_to, taken, is_all=False)
             state.out.note_news()
@@ -186,6 +188,7 @@ class ViewFold:
         """Yield the groups that a complete snapshot does not have: the source partition has no records of them."""
         if not (message.is_snapshot and message.ends):
             return
+        assert message.ends, "only a whole snapshot says what is gone"
         source = message.partition
         sent = {self._definition.key_rule.sow_key(one.key) for one in message.states}
         for sow_key, _ in list(self._state.records.entries()):
@@ -223,6 +226,9 @@ class ViewFold:
         self, one: _Merged, reflects: tuple[int, Position] | None = None, *, is_last: bool = True
     ) -> None:
         state, previous = self._state, None if one.current is None else one.current.body
+        assert one.states or one.current is not None, "a group that is gone was there before"
+        assert one.states or one.body is None, "a group without states has no body"
+        assert reflects is None or is_last, "only the last change of a message moves the position"
         change = Change(
             sow_key=one.sow_key,
             body=one.body,
@@ -242,6 +248,7 @@ class ViewFold:
         record = record_after(change, one.key_text, change.time) if one.states else None
         state.records.put(one.sow_key, record)
         state.live_records += bool(one.states) - (one.current is not None)
+        assert state.live_records >= 0, "a count of live records is never negative"
 
 
 def _is_plain(record: LogRecord) -> bool:
@@ -261,6 +268,7 @@ def _read_taken(message: Partials | PartialsHead) -> PositionsByLog:
 
 def _merged_body(layout: Layout, texts: list[bytes]) -> bytes:
     """Return the result of a group whose states these are."""
+    assert texts, "a group without states has no body"
     exported = [ExportedGroup.read(text) for text in texts]
     group = layout.new_group(exported[0].key.encode(), b"")
     for one in exported:

@@ -73,6 +73,7 @@ class RecordWriter:
             schema_id=self._bodies.schema_id,
             origin=None if command.origin is None else command.origin.source,
         )
+        assert change.body is not None, "a publish leaves a live record"
         state.add_change(change)
         state.records.put(target.sow_key, record_after(change, target.key_text, state.time))
         if previous is None:
@@ -107,6 +108,7 @@ class RecordWriter:
     def remove(self, target: Target, removal: Removal) -> None:
         """Remove the record. Its publishers' numbers are kept, so that repeats are still recognized."""
         state = self._state
+        assert target.previous is not None, "only a live record is removed"
         change = Change(
             sow_key=target.sow_key,
             body=None,
@@ -128,6 +130,7 @@ class RecordWriter:
         tombstone = record_after(change, target.key_text, state.log_time) if change.numbers else None
         state.records.put(target.sow_key, tombstone)
         state.live_records -= 1
+        assert state.live_records >= 0, "a count of live records is never negative"
 
 
 def first_position(command: Command) -> Origin | None:

@@ -81,6 +81,7 @@ class ChangesFollower:
         # know whether it holds the base (test_in_doubt_there_is_a_gap).
         if change.position.era > self._position.era:
             raise ChangesMissing("expected the begin of an era before its first change")
+        assert change.position > self._position, "positions of changes increase"
         self._position = self._last_change = change.position
         self._complete = change.last
         if change.origin is not None:
@@ -99,6 +100,7 @@ class ChangesFollower:
         record = record_of(self._definition, change, held)
         view.put(key, record)
         self._live += (record is not None and record.is_live) - (held is not None and held.is_live)
+        assert self._live >= 0, "a count of live records is never negative"
         self._stale_keys.discard(key)
         if record is not None and record.is_forgettable:
             self._tombstones.add(change.partition_time, key)
@@ -107,6 +109,7 @@ class ChangesFollower:
         # Origins are offsets of one log: see `ChangesLoader`.
         if progress.position.era > self._position.era:
             self._origins = {}
+        assert progress.position >= self._position, "a position only moves on"
         self._last_change = max(self._last_change, progress.after)
         self._position = progress.position
         self._complete = True
@@ -129,6 +132,7 @@ class ChangesFollower:
 
         Raise `ChangesMissing` if only all events together could show that.
         """
+        assert event.position <= self._position, "what is newer is taken"
         if isinstance(event, Progress):
             if event.position == self._position:
                 self._stand(event)
@@ -156,6 +160,7 @@ class ChangesFollower:
             self._stale_keys.add(key)
 
     def _checkpoint(self, changes_end: int) -> Checkpoint:
+        assert self._live >= 0, "a count of live records is never negative"
         newest = self._newest or self.checkpoint
         return Checkpoint(
             position=self._position,

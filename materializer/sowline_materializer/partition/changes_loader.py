@@ -108,6 +108,8 @@ class ChangesLoader:
         if after.newest is not None and after.newest != newest:
             self._newest = _Newest(position_of(after.newest), PUBLISH, True)
         end: int = after.end
+        assert end >= start, "the native core loads from the start on"
+        assert self._live >= 0, "a count of live records is never negative"
         return end
 
     def load_range(self, batches: Iterable[Sequence[Message]], end: int, seen_at: float) -> Phase:
@@ -144,9 +146,11 @@ class ChangesLoader:
 
     def _begin_era(self, era: int) -> None:
         """Forget the origins of eras that have ended: they are offsets of a log that no longer exists."""
+        assert era > self._era, "eras follow each other"
         self._era, self._origins = era, {}
 
     def _load_progress(self, event: Progress) -> None:
+        assert event.position.era <= self._era, "an era has begun before its events are loaded"
         if self.progress is None or event.position >= self.progress.position:
             self.progress = event
         for partition, offset in event.origins.items():
@@ -178,6 +182,7 @@ class ChangesLoader:
             self.has_tombstones = True
         entries.put(key, before, None if record is None else encode_record(record))
         self._live += (record is not None and record.is_live) - (held is not None and held.is_live)
+        assert self._live >= 0, "a count of live records is never negative"
         self._newest_events.keep(event, is_stored=record is not None)
 
     def _note_change(self, event: Change) -> None:
@@ -187,6 +192,7 @@ class ChangesLoader:
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
         if not stands_for_none and (self._newest is None or event.position > self._newest.position):
             self._newest = _Newest(event.position, event.op, event.last)
+            assert event.position.era <= self._era, "an era has begun before its events are loaded"
         if event.origin is not None:
             self._saw_origin(event, *event.origin)
         if event.reflects is not None:

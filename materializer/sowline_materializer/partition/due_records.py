@@ -48,6 +48,7 @@ class DueRecords:
 
     def _due(self, entry: bytes) -> Due:
         key = entry[8:]
+        assert key, "a due time is that of a record"
         data = self._store.get(key)
         if data is None:
             raise StoreDamaged(f"expected record {key!r}, which is due, got none")

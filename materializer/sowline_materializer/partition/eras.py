@@ -104,6 +104,8 @@ class Eras:
     def _begun(self, opened: OpenedPartition, offset: int, why: str, extent: KafkaExtent) -> OpenedPartition:
         self._log.warning("a new era begins", why=why)
         checkpoint = opened.checkpoint.new_era(extent.log_id, offset)
+        assert checkpoint.position.era == opened.checkpoint.position.era + 1, "eras follow each other"
+        assert checkpoint.next_offset == offset, "an era begins at its offset"
         # The newest progress event is still one of the era that ended. Until this era has written its own, a loader
         # would take the old log's offsets for this one's.
         checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | {PROGRESS_KEY})

@@ -62,6 +62,7 @@ class OwnerCommands:
         if was == now:
             self._is_defined = True
             return None
+        assert not self._is_defined, "the limits are appended once"
         self._definition = define_value(was, now)
         return [Append(None, self._definition, _DEFINE)]
 

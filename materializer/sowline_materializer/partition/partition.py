@@ -117,6 +117,7 @@ class Partition:
         # appends would append twice (test_records_that_are_applied_already_are_passed_over).
         start = bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET)
         new = batch[start:] if start else batch
+        assert not new or new[0].offset >= self.checkpoint.next_offset, "no log record is applied twice"
         failed = None
         try:
             view, step = self._applied(new)
@@ -128,6 +129,9 @@ class Partition:
         events = self._events(step, log_end)
         if self._needs_progress(step):
             events += self._progress_events(step, log_end)
+        assert step.checkpoint.position >= self.checkpoint.position, (
+            "a batch moves the state on, or not at all"
+        )
         return Prepared(view, step, events, len(new), failed)
 
     def _applied(self, records: Sequence[LogRecord]) -> tuple[BatchView, Step]:
@@ -169,6 +173,7 @@ class Partition:
                 events += changes[start:end]
                 events.append(self._progress_event(checkpoint, log_end, {}))
                 start = end
+        assert start <= len(changes), "each change is emitted at most once"
         return events + changes[start:]
 
     def _needs_progress(self, step: Step) -> bool:
@@ -195,6 +200,9 @@ class Partition:
 
     def commit(self, prepared: Prepared, changes_end: int) -> None:
         """Commit the batch; Kafka has all its events, the last of them just before `changes_end`."""
+        assert prepared.step.checkpoint.position >= self.checkpoint.position, (
+            "a commit never moves the state back"
+        )
         stale_keys = self.checkpoint.stale_keys | self._emitted_deletions(prepared.step)
         checkpoint = stored = replace(
             prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys
@@ -207,6 +215,7 @@ class Partition:
         self._tombstones.forget(prepared.view, checkpoint.remembered_since)
         written = prepared.view.written(self._store.checksum())
         self._store.commit(written.entries, written.checksum, stored.encode(), written.expiries)
+        assert self._store.checksum() == written.checksum, "the store has the checksum of its last commit"
         self._cache.keep(written.records, written.bytes)
         self.checkpoint = checkpoint
         self._due_records.note(written.expiries)
@@ -254,6 +263,7 @@ class Partition:
         is_behind = checkpoint.position < self._emitted_to or not checkpoint.complete
         if not checkpoint.stale_keys or is_behind:
             return
+        assert checkpoint.position >= self._emitted_to, "a repair is as new as what was emitted"
         # Repairs carry the new era. Followers must see the era begin before its first event.
         if checkpoint.last_change.era != checkpoint.position.era:
             yield [progress_of(checkpoint, log_end, {})]
@@ -319,12 +329,14 @@ class Partition:
         The last change of the previous era would be too old: its owner may still write events that are newer.
         """
         era, last = self.checkpoint.position.era, self.checkpoint.last_change
+        assert last.era <= era, "no change is of an era that is yet to begin"
         return last if last.era == era else before_the_log(era)
 
     def note_repaired(self, changes_end: int, still_stale: Iterable[bytes] = ()) -> None:
         """Store that the changes end here, and that each key but `still_stale` has its newest event last in them."""
         self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(still_stale))
         self._store.commit({}, self._store.checksum(), self.checkpoint.encode())
+        assert Checkpoint.decode(self.checkpoint.encode()) == self.checkpoint, "what was stored reads back"
 
     def close(self) -> None:
         """Close the store."""

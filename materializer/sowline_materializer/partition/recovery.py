@@ -93,6 +93,7 @@ class Recovery:
         """Return the partition at the beginning of an era with an empty base, from the log's `offset` on."""
         self._log.warning("a new era begins", why="the topic is transient")
         state_reset = StateReset.begun(opened.checkpoint, self._extent.log_id, offset)
+        assert state_reset.checkpoint.position.era > opened.checkpoint.position.era, "a reset begins an era"
         return replace(opened, checkpoint=state_reset.checkpoint, state_reset=state_reset)
 
     def after_reset(
@@ -105,6 +106,7 @@ class Recovery:
         """
         assert opened.state_reset is not None, "a partition is emptied in a separate era"
         checkpoint = opened.state_reset.done(changes_end)
+        assert checkpoint.records == 0, "a reset leaves no record"
         checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | written_by_others)
         opened.store.close()
         store = RocksStore(self._path, create=True)
@@ -271,6 +273,7 @@ class Recovery:
 
     def _finish(self, store: RocksStore, checkpoint: Checkpoint) -> None:
         store.commit({}, store.checksum(), checkpoint.encode())
+        assert store.checkpoint() is not None, "a finished store has a checkpoint"
         store.mark_finished()
 
     @property

@@ -41,6 +41,7 @@ class StateReset:
         # count as repeats of the old ones (test_nothing_is_a_repeat_of_what_was_before).
         time = checkpoint.time + 1
         era = checkpoint.new_era(log_id, offset)
+        assert era.position.era == checkpoint.position.era + 1, "eras follow each other"
         return cls(replace(era, time=time, numbers_since=time, reflected={}, taken={}))
 
     def ends(self, store: Store, batch_max: int = 1000) -> Iterator[list[Change]]:
@@ -61,6 +62,7 @@ class StateReset:
         # followers would drop the first of them as repeats, and keep those records (test_what_was_begun_is_finished).
         for nth, (key, body) in enumerate(_live(store), self.ended):
             left -= 1
+            assert left >= 0, "a store has no more live records than its checkpoint counts"
             position = Position(era, offset, nth)
             yield Change(
                 sow_key=key,

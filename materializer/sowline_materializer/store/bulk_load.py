@@ -22,6 +22,7 @@ class LoadedEntries:
     """Entries in the order of their keys; the native core has its own."""
 
     def __init__(self, keys: Sequence[bytes], data: Sequence[bytes | None]) -> None:
+        assert len(keys) == len(data), "each key has its data"
         self._keys, self._data = keys, data
 
     def __len__(self) -> int:
@@ -53,6 +54,7 @@ class BulkLoad:
 
     def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
         """Replace the entry of a SOW key, which was read before, by a record's bytes, or delete it."""
+        assert key, "no SOW key is empty"
         self._now[key] = now
         # In this order: an unchanged due time is removed and added again. The reverse would lose it.
         if before is not None:
@@ -64,6 +66,7 @@ class BulkLoad:
             self.finish()
 
     def _note(self, key: bytes, data: bytes, sign: int) -> None:
+        assert sign in (-1, 1), "an entry is added or removed"
         self._count += sign
         self._sum += sign * entry_hash(key, data)
         expires = due_time(data)
@@ -77,6 +80,7 @@ class BulkLoad:
         """Write all pending entries to the store."""
         if not self._now:
             return
+        assert self._count >= 0, "a count of entries is never negative"
         checksum = Checksum.of(self._count, self._sum)
         self._store.load(LoadedEntries(*in_key_order(self._now, self._expiries)), checksum)
         self._now, self._expiries, self._bytes = {}, {}, 0

@@ -40,3 +40,4 @@ class RecordCache:
         else:
             self._young.update(written)
             self._young_bytes += more
+        assert self._young_bytes <= half, "a half of the cache keeps to its limit"

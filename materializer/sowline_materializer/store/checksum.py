@@ -11,6 +11,7 @@ def entry_hash(key: bytes, data: bytes) -> int:
 
 def expiry_entry(due: int, key: bytes) -> bytes:
     """Return the entry of the index of due times for a record that is due then (ms of log time)."""
+    assert due >= 0, "a due time is in ms since 1970: only such sort as bytes"
     return due.to_bytes(8, "big") + key
 
 

@@ -34,6 +34,7 @@ class Walk:
     def _walk(self, store: Store) -> Generator[None]:
         for portion in store.portions():
             hashes, deleted = self._summed_up(portion)
+            assert len(deleted) <= len(portion), "the deleted records are some of the portion"
             self._entries += len(portion)
             self._sum += hashes
             for key, data in deleted:

@@ -13,6 +13,7 @@ RECORD: Final = b"r"
 EXPIRY: Final = b"d"
 """The kinds of entries in a portion: records, and entries of the index of due times."""
 
+assert EXPIRY < RECORD, "due times sort before records: the keys of both are in order together"
 PORTION_ENTRIES: Final = 1000
 """The maximum number of entries in a portion."""
 

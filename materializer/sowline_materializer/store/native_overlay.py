@@ -177,13 +177,17 @@ class NativeOverlay:
         tombstones, others = list[tuple[int, bytes]](), list[tuple[int, int | None]]()
         noted = list[int]()
         after = self._core.apply(records, start, state, numbers, step.changes, tombstones, others, noted)
+        assert start <= after.end <= len(records), "the native core applies a run from the start on"
         state.position, state.last_change = position_of(after.position), position_of(after.last_change)
+        assert state.last_change <= state.position, "no change is of a log record that is yet to be applied"
         state.log_time, state.live_records = after.log_time, after.live_records
+        assert state.live_records >= 0, "a count of live records is never negative"
         state.origins.update(after.origins)
         for number, owner in others:
             record = records[number]
             if owner is not None:
                 origin = CopyOf(state.log_id, Origin(state.partition, record.offset))
+                assert owner != state.partition, "a record is forwarded to another partition"
                 step.forwards.append(Forward(owner, record, origin))
             step.outcomes[str(record.offset)] = REPEAT if owner is None else f"forwarded {owner}"
         step.others += [records[number] for number in noted]
@@ -216,6 +220,7 @@ class NativeOverlay:
         reflection = _Reflection(reflected, b"" if taken is None else orjson.dumps(taken))
         state.live_records += self._core.write_states(state, reflection, step.changes)
         made = len(step.changes) - first_change
+        assert made > 0, "groups that were merged make changes"
         state.index += made
         state.position = state.last_change = step.changes[-1].position
         step.commands[PARTIALS] += made

@@ -75,6 +75,7 @@ class Overlay:
             yield from self._changed(changed.pop())
 
     def _changed(self, key: bytes) -> Iterator[tuple[bytes, Record]]:
+        assert key in self._before, "a record is read before it is written"
         record = self._now[key]
         if record is not None:
             yield key, record
@@ -84,6 +85,7 @@ class Overlay:
         entries: dict[bytes, bytes | None] = {}
         expiries: dict[bytes, bool] = {}
         records: dict[bytes, Stored | None] = {}
+        assert self._now.keys() <= self._before.keys(), "a record is read before it is written"
         count, total = checksum
         written = 0
         for key, record in self._now.items():
@@ -112,4 +114,5 @@ class Overlay:
         for due, is_there in expiries.items():
             sign = 1 if is_there else -1
             count, total = count + sign, total + sign * expiry_hash(due)
+        assert entries.keys() == records.keys() == self._now.keys(), "what is cached is what is written"
         return PendingWrites(entries, expiries, Checksum.of(count, total), records, written)

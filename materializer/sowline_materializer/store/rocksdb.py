@@ -86,6 +86,7 @@ class RocksStore:
         """Return the bytes under each key, read together."""
         with judged(f"{self._path} does not read"):
             found: Any = self._db.get([RECORD + key for key in keys])
+        assert len(found) == len(keys), "each key has its answer"
         data: list[bytes | None] = found
         return data
 
@@ -115,6 +116,7 @@ class RocksStore:
 
     def _walked_kind(self, kind: bytes) -> Generator[Portion]:
         """Yield the entries of a kind. One call of RocksDB's binding returns an entry; `scan` needs four."""
+        assert len(kind) == 1, "a kind is one byte of each key"
         items: Iterator[Any] = self._db.items(from_key=kind)
         last = kind
         try:
@@ -151,6 +153,7 @@ class RocksStore:
 
         The iterator's status is checked at the end: at a damaged block it stops early without an error.
         """
+        assert len(prefix) == 1, "a kind is one byte of each key"
         iterator = self._db.iter()
         try:
             iterator.seek(prefix + start)
@@ -193,6 +196,7 @@ class RocksStore:
         self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
     ) -> None:
         """Write entries, checksum and checkpoint in one atomic step; keys begin with their kinds, None removes."""
+        assert len(keys) == len(data), "each key has its data"
         batch = WriteBatch(raw_mode=True)
         if None not in data:
             # No line of Python runs for a single entry.
@@ -206,6 +210,8 @@ class RocksStore:
         self._write(batch, checksum, checkpoint)
 
     def _write(self, batch: WriteBatch, checksum: Checksum, checkpoint: bytes) -> None:
+        assert checkpoint, "a commit has a checkpoint: without one the store would be damaged"
+        assert Checksum(*orjson.loads(orjson.dumps(list(checksum)))) == checksum, "a checksum reads back"
         batch.put(_CHECKSUM, orjson.dumps(list(checksum)))
         batch.put(_CHECKPOINT, checkpoint)
         with judged(f"{self._path} does not write"):
@@ -216,6 +222,7 @@ class RocksStore:
 
         They become a file of the store at once. Through a write buffer they would be sorted again, and written twice.
         """
+        assert self.checkpoint() is None, "only a new store is loaded"
         path = str(self._path / LOADED_FILE)
         with judged(f"{self._path} does not write"):
             # RocksDB refuses a file without entries.

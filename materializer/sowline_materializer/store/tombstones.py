@@ -37,12 +37,14 @@ class Tombstones:
         number = _number(key)
         if number is None:
             self._texts[self._removed + len(self._times)] = key
+        assert number is None or b"%d" % number == key, "a key that is kept as a number reads back"
         self._times.append(time)
         self._keys.append(number or 0)
 
     def forget(self, view: Records, since: int) -> None:
         """Remove the records whose numbers are from before `since`: nothing depends on them now."""
         while self and self._times[self._done] < since:
+            assert self._done < len(self._keys), "there is an entry for each time"
             text = self._texts.pop(self._removed + self._done, None)
             key = b"%d" % self._keys[self._done] if text is None else text
             self._done += 1
@@ -55,6 +57,7 @@ class Tombstones:
             del self._times[: self._done], self._keys[: self._done]
             self._removed += self._done
             self._done = 0
+            assert len(self._times) == len(self._keys), "there is a key for each time"
 
 
 def _number(key: bytes) -> int | None:

@@ -21,6 +21,7 @@ class Unflushed:
         """Add the entries of a commit."""
         self._entries.update(entries)
         self.bytes += ENTRY_BYTES * len(entries) + sum(map(len, filter(None, entries.values())))
+        assert self.bytes >= ENTRY_BYTES * len(self._entries), "an entry takes memory at least once"
 
     def get(self, key: bytes, default: Any) -> Any:
         """Return the data under a key, None if it was removed, or `default` if it has no entry here."""

@@ -90,6 +90,7 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
         # (test_a_commit_that_fails_in_the_middle_is_not_written).
         if not self._is_whole:
             raise StoreDamaged(HALF_COMMITTED)
+        assert checkpoint, "a commit has a checkpoint"
         self._is_whole = self._is_flushed = False
         self._entries.update(writes)
         self._expiries.update(expiries)
@@ -107,10 +108,13 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
             raise StoreDamaged(HALF_COMMITTED)
         keys, data = self._entries.sorted()
         due_keys, due_data = in_key_order({}, self._expiries)
+        assert len(keys) == len(data), "each key has its data"
+        assert len(due_keys) == len(self._expiries), "each due time is written once"
         self.disk.commit_sorted(due_keys + keys, due_data + data, self._checksum, self._checkpoint)
         self._entries.clear()
         self._expiries = {}
         self._is_flushed = True
+        assert self.disk.checksum() == self._checksum, "the disk has the checksum of the last commit"
 
     def hand_over(self) -> StoreT | None:
         """Flush, and return the disk's store, still open; close it and return None if it does not take the writes.

@@ -145,11 +145,13 @@ class PartitionHistory:
         if self._is_open and key not in self._seen:
             self._seen.add(key)
             self._keep(change)
+        assert change.partition_time <= self._until, "a change is in the newest interval"
         self._gained += (change.body is not None) - (previous is not None)
 
     def _open(self, change: Change) -> None:
         self.advance(change.partition_time)
         number = -(-change.partition_time // self.granularity)
+        assert not self._numbers or number > self._numbers[-1], "intervals follow each other"
         self._until = number * self.granularity
         self._is_open = True
         self._seen = set()
@@ -160,6 +162,9 @@ class PartitionHistory:
         self._after_eras.append(era)
         self._after_offsets.append(offset)
         self._after_nths.append(nth)
+        assert len(self._numbers) == len(self._starts) == len(self._gains) == len(self._after_nths), (
+            "columns agree"
+        )
 
     def _keep(self, change: Change) -> None:
         key, body, rows = change.sow_key, change.previous, self._rows
@@ -177,6 +182,7 @@ class PartitionHistory:
             rare = held
         if rare != NOTHING_RARE:
             self._rare[self._base + len(self._keys)] = rare
+        assert len(self._keys) == len(self._bodies) == len(self._times), "columns agree"
         self._keys.append(key)
         self._bodies.append(body)
         self._eras.append(era)
@@ -190,6 +196,7 @@ class PartitionHistory:
         floor = (time - self._window) // self.granularity
         if floor > self._floor:
             self._floor = floor
+            assert floor * self.granularity <= time, "the floor is in the past"
             while self._first < len(self._numbers) and self._numbers[self._first] <= floor:
                 self._first += 1
             self._move_intervals_up()
@@ -201,15 +208,18 @@ class PartitionHistory:
         self._floor = max(self._floor, -(-time // self.granularity))
         self._until = self._floor * self.granularity
         self._is_open = False
+        assert self._until >= time, "what follows a hole is of a later interval"
         if self._numbers:
             self._forget_all()
 
     def drop_oldest(self) -> int:
         """Drop the oldest interval, which must exist; return its number of states. `sweep` frees the memory."""
+        assert self._first < len(self._numbers), "there is an interval to drop"
         before = self.states
         self._floor = self._numbers[self._first]
         self._first += 1
         self._is_open = self._is_open and self._first < len(self._numbers)
+        assert self._swept <= self._live - self._base, "only states of dropped intervals are swept"
         self._move_intervals_up()
         return before - self.states
 
@@ -219,10 +229,12 @@ class PartitionHistory:
         # In pieces: to free an interval of millions of states would hold up the changes that follow
         # (test_a_large_interval_goes_in_pieces).
         end = min(start + SWEPT_AT_ONCE, self._live - self._base)
+        assert start <= end, "what is swept is not swept again"
         if start == end:
             return 0
         freed = STATE_BYTES * (end - start) + sum(len(body) for body in self._bodies[start:end] if body)
         self._state_bytes -= freed
+        assert self._state_bytes >= 0, "an estimate of memory is never negative"
         # The entries stay, so that their numbers do; the bodies, which take most of the memory, go now.
         self._keys[start:end] = [b""] * (end - start)
         self._bodies[start:end] = [None] * (end - start)
@@ -258,11 +270,13 @@ class PartitionHistory:
 
         The time must not be before `floor`.
         """
+        assert time >= self.floor, "nothing is known before the floor"
         at = bisect_right(self._numbers, time // self.granularity, self._first)
         if at == len(self._numbers):
             return None
         start = self._starts[at] - self._base
         shift = self._base + start
+        assert start >= self._swept, "what is asked for is not swept yet"
         former = Former(
             self._keys[start:],
             self._bodies[start:],

@@ -109,6 +109,7 @@ class LogEnd:
         """Drop every second sample but the newest: the time since can only be reported as longer than it is."""
         kept = list(self._samples)
         self._samples = deque([*kept[:-1:2], kept[-1]])
+        assert self._samples[-1] == kept[-1], "the newest sample stays"
 
     def _forget(self) -> None:
         self._end = self._applied_at = None
@@ -117,6 +118,7 @@ class LogEnd:
 
     def note_hole(self, start: int, end: int) -> None:
         """Note that the offsets from `start` up to, not including, `end` hold no record."""
+        assert start <= end, "a hole ends after its start"
         # An aborted transaction after a committed one continues the known hole.
         continues = bool(self._hole) and self._hole.stop == start
         self._hole = range(self._hole.start if continues else start, end)
@@ -135,6 +137,7 @@ class LogEnd:
         # Markers of transactions take offsets and hold no record. Without this a log that ends with one would never
         # be applied to its end (test_offsets_without_records_are_no_lag).
         offset = held.position.offset + 1
+        assert offset >= 0, "the offset after any position is one of the log"
         return self._hole.stop if offset in self._hole else offset
 
     def transaction(self, held: Reached) -> OpenTransaction | None:

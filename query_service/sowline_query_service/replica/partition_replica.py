@@ -57,6 +57,7 @@ class Ring:
     """The most recent changes of a partition, without a gap, up to a number and a size."""
 
     def __init__(self, changes_max: int, bytes_max: int) -> None:
+        assert changes_max >= 0, "a limit is never negative"
         self._changes_max = changes_max
         self._bytes_max = bytes_max
         self._changes: deque[Change] = deque(maxlen=changes_max)
@@ -66,11 +67,15 @@ class Ring:
 
     def extend(self, changes: Sequence[Change]) -> None:
         """Add changes, and drop the oldest above a limit; if the last change alone is too large, drop all."""
+        assert not changes or not self._changes or changes[0].position > self._changes[-1].position, (
+            "no repeat"
+        )
         sizes = [CHANGE_BYTES + len(change.body or b"") + len(change.previous or b"") for change in changes]
         over = max(0, len(self._sizes) + len(sizes) - self._changes_max)
         self.bytes += sum(sizes) - sum(islice(chain(self._sizes, sizes), over))
         self._sizes.extend(sizes)
         self._changes.extend(changes)
+        assert len(self._changes) == len(self._sizes), "each change has its size"
         while self.bytes > self._bytes_max:
             self.bytes -= self._sizes.popleft()
             self._changes.popleft()
@@ -95,6 +100,7 @@ class Ring:
         held = self._changes
         if not held or held[0].after > position:
             return None
+        assert held[-1].position >= held[0].position, "the ring is in the order of positions"
         start = len(held)
         for change in reversed(held):
             if change.position <= position:
@@ -164,6 +170,7 @@ class PartitionReplica:
 
         A partition with a history or a timeline takes no runs. If the native core has failed, Python loads them.
         """
+        assert self.loading, "a replica that follows loads nothing"
         for portion in portions:
             if isinstance(portion, EventAtOffset):
                 self._load_event(*portion)
@@ -232,6 +239,7 @@ class PartitionReplica:
 
     def loaded(self) -> None:
         """Note that the load is complete; from now on the replica follows."""
+        assert self.loading, "a load ends once"
         self._newest.clear()
         self.loading = False
 
@@ -252,6 +260,7 @@ class PartitionReplica:
 
     def restore(self, head: Head, index: list[tuple[Position, int]]) -> None:
         """Begin with a snapshot, whose records the rows have already; follow from it instead of loading."""
+        assert self.position is None, "only an empty replica begins with a snapshot"
         self.position, self.next_offset, time, changed, *_ = head
         self.time, self.changed_time = known_log_time(time), known_log_time(changed)
         self.reflected, self.taken = read_reflected(head._asdict())
@@ -297,6 +306,7 @@ class PartitionReplica:
                 self._advance(event, is_first=True)
                 held = event.position
             self.next_offset = offset + 1
+        assert self.held == held, "the position is that of the last event taken"
         self.ring.extend(changes)
         self.changes_applied += len(changes)
         return changes
@@ -337,6 +347,7 @@ class PartitionReplica:
         # An era may apply another log.
         if self.position is None or position.era != self.position.era:
             self.log_id = ""
+        assert self.position is None or position >= self.position, "a position only moves on"
         self.position = position
 
     # going back
@@ -348,6 +359,9 @@ class PartitionReplica:
         # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
         # an offset after the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
         if due and is_first:
+            assert not self._index or self._index[-1][0] < event.position, (
+                "the index is in the order of positions"
+            )
             self._index.append((event.position, offset))
             self._since_indexed = 0
 
@@ -370,6 +384,7 @@ class PartitionReplica:
         """Return up to `limit` changes after the position, oldest first; None if the ring does not go back so far."""
         if position >= self.held:
             return []
+        assert limit > 0, "a subscriber asks for changes"
         return self.ring.after(position, limit)
 
 
@@ -390,4 +405,5 @@ def whole_records(portions: Sequence[Portion]) -> tuple[list[Portion], list[Port
             newest, is_end = position, is_last
         if is_end:
             whole = end
+    assert whole <= len(portions), "each portion is whole or left"
     return list(portions[:whole]), list(portions[whole:])

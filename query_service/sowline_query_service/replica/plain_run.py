@@ -45,6 +45,7 @@ class PlainRun:
 
     def __init__(self, messages: MessageColumns, start: int, changes: Any) -> None:
         """Name messages from `start` on, which the native core has read: `changes` are its `PlainChanges`."""
+        assert len(changes), "a run has at least one change"
         self.changes = changes
         self.highest: Position = Position(*changes.highest)
         """The highest position of a change."""

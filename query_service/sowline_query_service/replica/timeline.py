@@ -85,6 +85,7 @@ class Timeline:
         self._offsets.append(offset)
         self._times.append(change.replay_time)
         self._backs.append(0 if before is None else number - before)
+        assert len(self._keys) == len(self._offsets) == len(self._times) == len(self._backs), "columns agree"
         self._last[key] = number
 
     def advance(self, time: int) -> None:
@@ -100,6 +101,7 @@ class Timeline:
     def drop_oldest(self, most: int) -> int:
         """Drop at least `most` of the oldest writes early, if it has that many; return how many were dropped."""
         # Writes of one time are dropped together: `floor` is a time, before which writes may be missing.
+        assert most > 0, "there is something to drop"
         before = self.writes
         while before - self.writes < most and (oldest := self.oldest) is not None:
             self.floor = max(self.floor, oldest + 1)
@@ -109,6 +111,7 @@ class Timeline:
         return before - self.writes
 
     def _drop(self) -> None:
+        assert self.writes > 0, "there is a write to drop"
         key = self._keys[self._dropped]
         if self._last.get(key) == self._base + self._dropped:
             del self._last[key]
@@ -124,6 +127,9 @@ class Timeline:
                 del column[:dropped]
             self._base += dropped
             self._dropped = 0
+            assert len(self._keys) == len(self._offsets) == len(self._times) == len(self._backs), (
+                "columns agree"
+            )
 
     # queries
 
@@ -170,4 +176,5 @@ class Timelines:
             if oldest is None:
                 break
             self.dropped += oldest.drop_oldest(DROPPED_AT_ONCE)
+        assert self.dropped >= before, "a count of drops only grows"
         return self.dropped - before

@@ -207,7 +207,9 @@ def _write_bool_key(text: str) -> bool:
 def _integer_key_writer(least: int, most: int) -> Callable[[str], int]:
     def write(text: str) -> int:
         # Longer texts are not parsed: that takes time in proportion to the square of their length.
-        number = int(text) if len(text) <= 20 and text.lstrip("-").isdecimal() and text.isascii() else None
+        number = (
+            int(text) if len(text) <= 20 and text.removeprefix("-").isdecimal() and text.isascii() else None
+        )
         # `01` and `1` are two members of JSON, but would be one key.
         if number is None or str(number) != text or not least <= number <= most:
             raise UnfitValueError(f"a key that is an integer from {least} to {most}", text)

@@ -25,6 +25,7 @@ def _encoded(change: Change) -> bytes:
 
 def _decoded(key: bytes, data: bytes) -> Change:
     time, era, offset, nth, has_body = _CHANGE.unpack_from(data)
+    assert has_body or len(data) == _CHANGE.size, "a change without a body ends with its fields"
     position = position_of((era, offset, nth))
     body = data[_CHANGE.size :] if has_body else None
     # A load reads only the key, the body, the position and the time.
@@ -60,11 +61,13 @@ class FollowedPartition:
             raise ChangesMissing(f"{self._name}: {gap}") from gap
         if judged is Verdict.LOAD:
             self._load.take(event)
+        assert judged is not Verdict.LOAD or self.reader.is_loading, "only a load keeps the newest changes"
         return event if judged is Verdict.TAKE else None
 
     def take_loaded(self) -> Iterator[Change]:
         """Yield the newest change of each live record once, after the load."""
         # Afterwards the caller has the records. Kept here as well, they would take the memory twice.
+        assert not self.reader.is_loading, "a load is taken once it has ended"
         yield from self._load.live()
         self._newest.close()
 

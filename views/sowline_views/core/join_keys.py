@@ -56,7 +56,7 @@ def _field_key(join: Join, topic: TopicDefinition) -> JoinKeyOf:
 def _grouped_key(join: Join, topic: TopicDefinition) -> JoinKeyOf:
     """Return a function that makes the SOW key of a group from fields of a document."""
     ours = {str(theirs): reader(own) for own, theirs in join.equalities}
-    assert topic.view is not None
+    assert topic.view is not None, "a group is of a view"
     readers = [ours[str(path)] for path in topic.view.grouping_paths]
 
     def key_of(document: Document) -> bytes:

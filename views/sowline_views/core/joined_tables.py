@@ -119,6 +119,12 @@ class MultipliedTable(JoinedTable):
             self._by_key.add(before, sow_key, -1)
         if now not in (NO_MATCH, before):
             self._by_key.add(now, sow_key, 1)
+        assert now in (NO_MATCH, before) or self._by_key.has(now, sow_key), (
+            "the index holds what the table does"
+        )
+        assert before in (NO_MATCH, now) or not self._by_key.has(before, sow_key), (
+            "an earlier key finds it no more"
+        )
         super().put(change)
 
     def _own_key(self, body: bytes | None) -> bytes:
@@ -191,5 +197,7 @@ class JoinedTables:
 
     def take_back(self, event: JoinedEvent, before: Change) -> None:
         """Show the record of an event as it was before, until the event is taken again."""
+        assert event.change is not None, "only a change is taken back"
+        assert event.change.sow_key == before.sow_key, "what undoes a change is of its record"
         for number in self.of(event.log):
             self.all[number].put(before)

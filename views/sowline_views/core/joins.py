@@ -52,6 +52,7 @@ class _Held(NamedTuple):
 
     def encode(self) -> bytes:
         """Return it as bytes."""
+        assert self.rows >= 0, "a count of rows is never negative"
         time, partition, position = self.order
         return _HELD.pack(time, partition, *position, self.rows) + self.body
 
@@ -59,6 +60,7 @@ class _Held(NamedTuple):
     def decode(cls, key: bytes, data: bytes) -> "_Held":
         """Return the record that `encode` has encoded."""
         time, partition, era, offset, nth, rows = _HELD.unpack_from(data)
+        assert rows >= 0, "a count of rows is never negative"
         return cls(data[_HELD.size :], (time, partition, position_of((era, offset, nth))), rows)
 
 
@@ -106,7 +108,7 @@ class JoinedStates:
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
         for change in changes:
-            assert change.body is not None
+            assert change.body is not None, "a load has live records only"
             order, made = self._states.order_of(change), self._rows(change.sow_key, change.body)
             self._hold(change.sow_key, _Held(change.body, order, len(made.rows)))
             self._note(change.sow_key, [], made.keys)
@@ -138,6 +140,7 @@ class JoinedStates:
         else:
             rows = 0 if now.row is None else 1
             self._hold(record, _Held(change.body, native.order_of(change), rows))
+        assert (self._held.get(record) is None) is (change.body is None), "exactly the live records are held"
         self._note(record, before.keys, now.keys)
         return made
 
@@ -172,6 +175,7 @@ class JoinedStates:
             self._hold(record, _Held(change.body, order, len(now.rows)))
         self._note(record, before.keys, now.keys)
         last: dict[str, StateChange] = {}
+        assert (self._held.get(record) is None) is (change.body is None), "exactly the live records are held"
         self._replace(before.rows, now.rows, order, last)
         return last.values()
 
@@ -213,6 +217,7 @@ class JoinedStates:
         # In a topic that is joined twice, a change may affect rows of either join (test_joins_equal_a_recomputation).
         if event.change is None or len(numbers) > 1:
             return None
+        assert numbers, "an event is of a joined topic"
         if not isinstance(self._tables.all[numbers[0]], MultipliedTable):
             return None
         return _Only(numbers[0], event.change.sow_key)
@@ -242,6 +247,7 @@ class JoinedStates:
         # that key's changes (test_joins_equal_a_recomputation).
         counts = Counter(now)
         counts.subtract(before)
+        assert counts.total() == len(now) - len(before), "each key is counted as often as it is looked for"
         for (number, key), count in counts.items():
             if count:
                 self._by_key[number].add(key, record, count)
@@ -280,6 +286,7 @@ def _require_few(record: bytes, rows: int) -> None:
 
 def _row_key(keys: RowKeys) -> bytes:
     """Return the SOW key of a row: the key of its only record, or several keys as JSON, hashed if that is long."""
+    assert keys[0], "no SOW key is empty"
     if len(keys) == 1:
         return keys[0]
     return group_key(orjson.dumps([None if key is None else key.decode() for key in keys])).encode()

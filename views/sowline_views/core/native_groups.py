@@ -114,7 +114,7 @@ class NativeGroupedStates(GroupedStates):
     def load(self, changes: Iterator[Change]) -> None:
         """Add the newest change of each live record."""
         for change in changes:
-            assert change.body is not None
+            assert change.body is not None, "a load has live records only"
             if self.change_rows(None, _row(change.body)) is None:
                 super().load(iter((change,)))
 
@@ -152,6 +152,7 @@ class NativeGroupedStates(GroupedStates):
         made = self._called(self._native.records)
         # Python yields groups in the order of their SOW keys.
         made.sort(key=lambda one: hashed(self._domain, one[0].decode()))
+        assert all(state is not None for _, state in made), "a group that was loaded has a state"
         return iter(_changes(made))
 
     def _called(self, call: Callable[..., Any], *given: Any) -> Any:
@@ -177,6 +178,7 @@ class _Adopted:
             for count, integers in values:
                 state.merge((count, 0, integers, 0, 0, 0, 0))
             return state
+        assert all(count > 0 for _, count in values), "a value that occurs is counted"
         for value, count in values:
             for _ in range(count):
                 state.add(value)

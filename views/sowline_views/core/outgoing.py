@@ -75,6 +75,7 @@ class _Open:
             self.bytes -= _size_of(replaced)
         self.states[state.key] = state
         self.bytes += _size_of(state)
+        assert self.bytes >= KEY_BYTES_MAX * len(self.states), "the size is that of the states"
 
 
 class OutgoingPartials:
@@ -97,7 +98,7 @@ class OutgoingPartials:
     ) -> None:
         """Begin at a position; with joins, `taken` has the positions of the source and the joined topics."""
         view = topic.view
-        assert view is not None
+        assert view is not None, "it is a view"
         self.position = position
         """The position of the source up to which changes were taken."""
         self._digest = topic.digest
@@ -140,6 +141,7 @@ class OutgoingPartials:
             # it lacks (test_a_state_is_in_the_message_behind_the_one_it_ends).
             if self._must_end(number, states, sizes[number]):
                 yield self._end(number)
+        assert position >= self.position, "a position only moves on"
         self.position = position
         if moved is not None:
             self._taken[moved.log, moved.partition] = position, moved.position
@@ -189,6 +191,7 @@ class OutgoingPartials:
     ) -> Iterator[Outgoing]:
         """Yield messages up to the position with all of these states; the last one ends them."""
         portions = self._portions(states)
+        assert sum(map(len, portions)) == len(states), "each state is in one message"
         for count, portion in enumerate(portions, 1):
             yield self._outgoing(number, portion, is_snapshot=is_snapshot, ends=count == len(portions))
         self._open[number] = _Open(self.position)
@@ -198,6 +201,7 @@ class OutgoingPartials:
     ) -> Outgoing:
         """Return a message from the position sent last up to the current one."""
         sent = self._open[number].sent
+        assert sent <= self.position, "a message never ends before it begins"
         # Only the last portion has them. A reader that stops earlier must not count as having the rest
         # (test_a_joined_record_of_many_goes_out_in_steps).
         taken = self._taken_since(None if is_snapshot else sent) if ends else ""
@@ -226,6 +230,7 @@ class OutgoingPartials:
             if len(portions[-1]) >= STATES_MAX or size > self._bytes_max:
                 portions.append([])
                 size = _size_of(state)
+            assert len(portions[-1]) < STATES_MAX, "a message keeps to its limit"
             portions[-1].append(state)
         return portions
 

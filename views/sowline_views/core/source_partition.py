@@ -51,8 +51,10 @@ class SourcePartition(FollowedPartition):
         `native` is the module of the native core; without it, Python does everything.
         """
         view = topic.view
-        assert view is not None
+        assert view is not None, "it is a view"
         super().__init__(f"partition {partition}", reader, tables.space if tables else None)
+        assert 0 <= partition < partitions, "the partition is one of the source"
+        assert bool(log) or not tables, "a view with joins knows the log of its source"
         self.partition = partition
         self._topic = topic
         self._partitions = partitions
@@ -85,6 +87,7 @@ class SourcePartition(FollowedPartition):
         if taken is None:
             return ()
         assert self._outgoing is not None, "what is not loading follows"
+        assert not self.is_sending_snapshot, "no event is taken before the snapshot is sent"
         changes = self._states.change(taken) if isinstance(taken, Change) else ()
         moved = None if self._joined is None else self._moved(self._log, self.partition)
         return list(self._outgoing.take(self._next_position(), changes, moved))
@@ -145,6 +148,8 @@ class SourcePartition(FollowedPartition):
 
     def end_load(self) -> None:
         """Use the records of a load that has ended, and begin to send a snapshot."""
+        assert self._outgoing is None, "a load ends once"
+        assert not self._rejoined, "nothing is joined again before the load has ended"
         self._states.load(self.take_loaded())
         self._outgoing = OutgoingPartials(
             self._topic, self.partition, self._partitions, self._next_position(), self._taken()
@@ -164,6 +169,7 @@ class SourcePartition(FollowedPartition):
         """Return the next messages of the snapshot."""
         assert self._snapshot is not None, "there is a snapshot"
         messages = list(islice(self._snapshot, messages_max))
+        assert len(messages) <= messages_max, "a turn keeps to its limit"
         if len(messages) < messages_max:
             self._snapshot = None
         return messages

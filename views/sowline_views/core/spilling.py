@@ -63,6 +63,7 @@ class SpillSpace:
         """Add a map or an index; return the prefix of its keys on the disk."""
         prefix = _NUMBER.pack(self._added)
         self._added += 1
+        assert prefix not in self._parts, "each map and index has its own keys on the disk"
         self._parts[prefix] = part
         return prefix
 
@@ -70,6 +71,8 @@ class SpillSpace:
         """Remove a map or an index with all its entries."""
         del self._parts[part.prefix]
         self.bytes -= part.bytes
+        assert self.bytes >= 0, "memory that was freed was counted"
+        assert self._parts or self.bytes == 0, "a space without maps and indexes has no bytes"
         if part.is_spilled:
             self.disk.remove(part.prefix)
 
@@ -91,6 +94,7 @@ class _Spilling:
 
     def spill(self) -> None:
         """Move all entries in memory to the disk."""
+        assert self._space.bytes >= self.bytes >= 0, "the space counts the bytes of its parts"
         self._space.disk.write(self._moved())
         self._space.bytes -= self.bytes
         self.bytes = 0
@@ -103,6 +107,7 @@ class _Spilling:
     def _grow(self, more: int) -> None:
         self.bytes += more
         self._space.bytes += more
+        assert self.bytes >= 0, "memory that was freed was counted"
         # The caller has stored its entry already: this may spill the caller, too.
         if self._space.bytes > self._space.bytes_max:
             self._space.spill()
@@ -172,6 +177,9 @@ class SpillMap(_Spilling, Generic[V]):
         if is_held != self.is_spilled:
             more += ENTRY_BYTES + len(key) if self.is_spilled else -ENTRY_BYTES - len(key)
         self._last_key = None
+        assert (key in self._memory) is self.is_spilled, (
+            "a removal is noted exactly while the disk may have the key"
+        )
         self._grow(more)
 
     def values(self) -> Iterator[V]:
@@ -207,6 +215,7 @@ class SpillIndex(_Spilling):
             members = self._memory[key] = {}
         is_new = member not in members
         count += self._stored(key, member) if is_new else members[member]
+        assert count >= 0, "a count of members is never negative"
         # A count of 0 hides the member on the disk until the removal is written there.
         if count or self.is_spilled:
             members[member] = count
@@ -221,6 +230,7 @@ class SpillIndex(_Spilling):
     def _stored(self, key: bytes, member: bytes) -> int:
         """Return the count of a member on the disk."""
         data = self._space.disk.get(self._under(key) + member) if self.is_spilled else None
+        assert data is None or len(data) == _COUNT.size, "a count on the disk is whole"
         return 0 if data is None else int(_COUNT.unpack(data)[0])
 
     def _under(self, key: bytes) -> bytes:
@@ -253,6 +263,9 @@ class SpillIndex(_Spilling):
 
     def _moved(self) -> Iterator[tuple[bytes, bytes | None]]:
         memory, self._memory = self._memory, {}
+        assert all(count >= 0 for members in memory.values() for count in members.values()), (
+            "no count is below 0"
+        )
         return (
             (self._under(key) + member, _COUNT.pack(count) if count else None)
             for key, members in memory.items()

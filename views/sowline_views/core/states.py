@@ -113,6 +113,7 @@ class GroupedStates(_States):
         if before is None and now is None:
             return []
         made = self._groups.change(sow_key, before, now, order)
+        assert len({one.key for one in made}) == len(made) <= 2, "a record leaves one group and enters one"
         # A record may change without changing its group (test_a_change_without_effect_on_the_state_makes_none).
         return [StateChange(group_key(one.key), one.body) for one in made if one.body != one.previous]
 
@@ -185,6 +186,7 @@ def _read(body: bytes | None) -> Document | None:
 
 def group_key(text: bytes) -> str:
     """Return the key text of a group's record: the values that are grouped by as JSON, or a hash if that is long."""
+    assert text, "a group has a key text"
     return (
         # SOW keys are short, and grouped values may be long (test_a_group_with_a_long_key_is_named_by_a_hash).
         text.decode() if len(text) <= SUPPLIED_BYTES_MAX else f"#{blake2b(text, digest_size=16).hexdigest()}"

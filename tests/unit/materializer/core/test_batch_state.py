@@ -80,6 +80,7 @@ def test_news_without_a_change_are_reported_before_the_next_one(makes_change: bo
     state.begin(LogRecord(6, 600, None, b"{}"))
     if makes_change:
         changed(state)
+    state.out.note_news()
     state.end()
     state.begin(LogRecord(7, 600, None, b"{}"))
     changed(state)

@@ -95,7 +95,7 @@ def test_a_record_is_kept_with_what_its_change_has() -> None:
         b"7", b"{}", None, Position(0, 3), Position(0, 2), "publish", 9, expires=12, correlation="c"
     )
     assert record_after(change, "1", 8) == Record(b"{}", "1", Position(0, 3), 8, 12, correlation="c")
-    assert record_after(replace(change, body=None), "1", 8).correlation is None
+    assert record_after(replace(change, body=None, expires=None), "1", 8).correlation is None
 
 
 def test_what_is_not_stored_is_never_due() -> None:
