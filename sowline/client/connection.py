@@ -227,6 +227,8 @@ class ServiceConnection:
                         raise failure from error
                     log.warning("%s; trying again in %g s", printable(failure.message), pause)
             except SowlineError as error:
+                # The function for tokens may fail for a moment, too. A first connection reports that, a later one
+                # tries again.
                 if deadline is not None or error.reason != "auth unavailable":
                     raise
             await asyncio.sleep(pause)
@@ -283,6 +285,7 @@ class ServiceConnection:
 
 def _refusal(error: Exception) -> SowlineError | None:
     """Return the reason why a handshake was refused, if a retry would be refused as well."""
+    # Any other status may pass, such as the 503 of a service that has too many clients: it is tried again.
     if not isinstance(error, InvalidStatus) or error.response.status_code not in (401, 403):
         return None
     try:

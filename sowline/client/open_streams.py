@@ -103,6 +103,8 @@ class OpenStreams:
                 continue
             stream.receive(received)
             if stream.outgoing:
+                # Not awaited: the service reads no commands while its messages are unread, and this reader reads
+                # them.
                 self.connection.start(self._send(stream))
             await stream.wait_for_room(partial(self._is_awaited_behind, stream))
 

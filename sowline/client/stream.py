@@ -242,6 +242,7 @@ class Stream:
                 break
             self._news.clear()
             await self._news.wait()
+        # Half of them: just below the limit, the reader would be woken for each message.
         if len(self.machine.taken.inbox) <= WAITING_MAX // 2:
             self._reader_may_go_on.set()
         return given

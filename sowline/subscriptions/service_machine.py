@@ -358,6 +358,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         self.pausing = Pausing.PAUSED
         if self.state not in _GOING:
             return []
+        # None is live any more: what comes during the pause is sent first, once it is over.
         self._behind = self.terms.parts
         self.state = self._going_state
         return [Halt()]

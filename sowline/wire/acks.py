@@ -91,6 +91,7 @@ def refusal(command: str, ack_type: str) -> SowlineError | None:
 
 def check_acks(command: str, asked: Iterable[str]) -> None:
     """Raise `invalid ack type` if a command requests an acknowledgement that it does not support."""
+    # Sorted, because a set of texts has another order in each process: the same command would get another error.
     for ack_type in sorted(asked):
         if (refused := refusal(command, ack_type)) is not None:
             raise refused

@@ -49,6 +49,8 @@ FORMS = {
 """The written form of each option."""
 
 RATE_MIN, RATE_MAX = 0.001, 1e9
+# Six decimals, because `_number` writes six: a gateway asks its nodes for what it has read
+# (test_options_are_written_as_they_are_read).
 _RATE = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(KB|MB|X)?", re.ASCII)
 _UNITS = {None: 1, "KB": 1024, "MB": 1024 * 1024}
 
@@ -195,6 +197,7 @@ def options_text(options: Options) -> str:
 def _rate_text(rate: ReplayRate) -> str:
     if rate.unit != "bytes":
         return _number(rate.amount) + ("X" if rate.unit == "times" else "")
+    # In MB where the number of KB is above the limit: `rate=1000000000MB` could not be read back.
     unit = "KB" if rate.amount / _UNITS["KB"] <= RATE_MAX else "MB"
     return f"{_number(rate.amount / _UNITS[unit])}{unit}"
 

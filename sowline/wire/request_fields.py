@@ -94,6 +94,8 @@ class SowKeys(tuple[str, ...]):
 NO_KEYS = SowKeys()
 
 
+# Unknown fields are forbidden: a request with `filters` for `filter` would otherwise select every record
+# (test_a_bad_request_has_a_reason).
 class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """One command of a client, as it is on the wire: some fields belong to other commands.
 

@@ -19,6 +19,7 @@ _FIRST_MS: Final = -62_135_596_800_000
 
 def message(command: str, **fields: Any) -> bytes:
     """Return a message without a body; fields that are None or an empty string are left out."""
+    # Zero and False stay: that a group has no records is an answer (test_messages_leave_out_what_is_not_there).
     given = {name: value for name, value in fields.items() if value is not None and value != ""}
     return trimmed_json({"command": command, **given})
 

@@ -77,6 +77,7 @@ class Keys:
             await asyncio.shield(self._fetching)
 
     def _fitting(self, id: str, algorithm: str) -> list[Any]:
+        # A token that names no key may be signed by any of them (test_a_token_that_names_no_key).
         return [
             one.key for one in self._keys if one.algorithm in ("", algorithm) and (not id or one.id == id)
         ]
@@ -111,6 +112,7 @@ class Keys:
                 "keys not fetched", source=source, why=f"{type(error).__name__}: {error}{via(source)}"
             )
             return
+        # The first fetch was for no missing key: a token of a new key may cause the next one at once.
         if self._fetched is None:
             self._missed = None
         self._keys, self._fetched = keys, time.monotonic()
@@ -122,6 +124,8 @@ class Keys:
         trusted = await asyncio.to_thread(ssl.create_default_context, cafile=self._rules.ca_file)
         plain = {"accept-encoding": "identity"}  # a few compressed bytes may be gigabytes
         async with (
+            # For all of the answer: the client's own timeout starts again with each byte
+            # (test_an_issuer_that_does_not_end_its_answer).
             asyncio.timeout(FETCH_SECONDS_MAX),
             httpx2.AsyncClient(timeout=FETCH_SECONDS_MAX, verify=trusted, **direct(self._rules.jwks)) as web,
             web.stream("GET", self._rules.jwks, headers=plain) as answer,

@@ -67,6 +67,7 @@ class AuthMiddleware:
                     await refuse(error, scope, receive, send)
                     return
                 scope["state"]["identity"] = None
+            # A refused request does not count: a client that tries again too early would never be let in.
             if scope["type"] == "http" and (owed := self._rates.owed(payer_of(scope), time.monotonic())):
                 await refuse(_TOO_FAST, scope, receive, send, retry_seconds=owed)
                 return
@@ -79,6 +80,8 @@ class AuthMiddleware:
             raise SowlineError("auth failure", "expected a client certificate, got none")
 
     def _check_gateway(self, path: str, identity: Identity) -> None:
+        # An answer of one shard lacks the records of the others, and does not show it
+        # (test_a_shard_answers_gateways_only).
         if self._gateway_required and identity.delegated is None and path not in OPEN_TO_ALL:
             raise SowlineError("gateway required", self._gateway_required)
 

@@ -22,6 +22,8 @@ class RequestLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with 503."""
         connection: Connection | None = scope.get("state", {}).get("connection")
+        # Probes are answered at the limit, too: a service that is only busy would be restarted, and lose all its
+        # clients.
         if connection is None or scope["path"] in PATHS:
             await self._app(scope, receive, send)
         elif connection.begin_work():

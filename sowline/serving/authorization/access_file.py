@@ -133,6 +133,7 @@ class Access(_Section):
     def _stands(self, proof: Proof) -> bool:
         """Return whether the file still has the entry for a proof, unchanged."""
         if proof.kind == "token":
+            # All of the proof counts: a client whose token has lost a role in the file must present it again.
             return self.proof_of_token(proof.source) == proof
         if proof.kind == "jwt":
             return self.jwt is not None and self.jwt.issuer == proof.source

@@ -59,6 +59,7 @@ def acting(identity: Identity, headers: Sequence[str]) -> Identity:
     return identity.acting_with(_read("".join(headers)))
 
 
+# A gateway sends the rights of a client with each of its requests, and to read them compiles their filters.
 @lru_cache(maxsize=10_000)
 def _read(header: str) -> Rights:
     unpacking = decompressobj()

@@ -18,6 +18,8 @@ def is_pattern(text: str) -> bool:
 
 def names(text: str) -> Callable[[str], bool]:
     """Return a function that tells whether the text names a topic; raise `bad regex topic`."""
+    # Whole names only: the right to `^orders` must not be one to `orders_of_the_board`, too
+    # (test_a_name_or_a_pattern_means_topics).
     return _regex(text).is_whole if is_pattern(text) else text.__eq__
 
 

@@ -103,6 +103,8 @@ class Console:
     async def _file(self, request: Request) -> Response:
         name = request.path_params["path"] or "index.html"
         if name not in self._paths:
+            # Errors have the policy as well: a browser shows them as pages of this host
+            # (test_every_answer_is_kept_to_this_host).
             return Response("no such file of the console\n", 404, HEADERS, "text/plain")
         if name not in self._assets:
             self._assets[name] = await asyncio.to_thread(read_asset, self._paths[name])

@@ -42,6 +42,7 @@ class FrameBatching:
     def _end(self, began: float) -> None:
         """End the round after the writers have run, and set the time of the next one."""
         now = asyncio.get_running_loop().time()
+        # After a round of ten seconds, no client waits for five more (test_no_client_waits_long).
         wait = min((now - began) / 2, WAIT_SECONDS_MAX)
         self._not_before = now + wait if wait >= WAIT_SECONDS_MIN else now
         self._is_called = False

@@ -81,6 +81,8 @@ class Events:
         if fields.status == FAILURE:
             return self.fail(SowlineError(fields.reason, fields.message))
         if fields.command in _GROUP:
+            # With an id, a client that loses its connection here would go on behind a group of which it has a part
+            # (test_a_group_has_no_id_until_its_end).
             return _event(fields.command, text, None)
         if "@" in fields.bookmark:
             self._tracker.lay(fields.bookmark)
@@ -89,6 +91,8 @@ class Events:
             name = fields.ack_type
             if name == "completed" and self._has_end:
                 self.is_over = True
+                # A browser reconnects at the end of every answer. This id gets it a 204, after which it stops
+                # (test_the_id_marks_the_end).
                 id += END
             # A group or a replay follows: with this id, a client that reconnects could miss it.
             elif name == "processed" and not self._begins_now:

@@ -58,6 +58,7 @@ class WritesApi:
             return await self._write(command, request, {})
         topic = request.path_params["topic"]
         span = begin(command, topic, parent)
+        # What the server answers if an unforeseen error leaves this function.
         status = 500
         try:
             traceparent = parent if span is None else span.traceparent
@@ -78,6 +79,8 @@ class WritesApi:
             body = await body_in(request, self._settings.frame_bytes_max)
             topic, rights = request.path_params["topic"], rights_in(request)
             size = len(body) + FILTER_CHAR_BYTES * len(given.get("filter", ""))
+            # All commands are read before the first is written: a wrong line refuses the whole request, and the
+            # client can send it again (test_lines_that_can_t_be_are_refused).
             writings = await in_worker_thread(
                 size, _posted, self._topics, topic, command, given, body, media_type_of(request), rights
             )

@@ -183,6 +183,8 @@ class PendingCommands:
 
         If the user may not see all records of a topic, count only the deleted ones.
         """
+        # How many records there are is not told to a user who may see only some of them
+        # (test_a_delete_counts_what_may_be_seen).
         hidden = (count for one, count in zip(self._commands, deleted, strict=True) if not one.may_see_all)
         return sum(self._records.values()) + sum(hidden)
 
