@@ -170,12 +170,12 @@ def _deleted_at_end(client: Client, publisher: Publisher, run: BenchRun) -> Iter
 
 
 def _publish(
-    publisher: Publisher, run: BenchRun, seconds: float, rate: int, records: int
+    publisher: Publisher, run: BenchRun, seconds: float, records_per_second: int, records: int
 ) -> tuple[int, float]:
     """Publish for this many seconds; return the number of records, and the seconds until Kafka had all of them."""
     begin, count, show = time.monotonic(), 0, ProgressLine()
     while (now := time.monotonic()) < begin + seconds:
-        if rate and (wait := begin + count / rate - now) > 0:
+        if records_per_second and (wait := begin + count / records_per_second - now) > 0:
             time.sleep(wait)
         publisher.publish(run.topic, run.record(count % records))
         count += 1

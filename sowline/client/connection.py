@@ -256,15 +256,15 @@ class ServiceConnection:
 
     # the logon
 
-    def _note_logon(self, rights: str | None, expires_in: float | None) -> None:
+    def _note_logon(self, rights: str | None, expires_seconds: float | None) -> None:
         """Note how long a logon is valid; renew its token before that, if there may be another."""
         self._rights = rights or self._rights
         if self._renewal is not None:
             self._renewal.cancel()
             self._renewal = None
-        if expires_in is not None and self._credentials.renews:
+        if expires_seconds is not None and self._credentials.renews:
             loop = asyncio.get_running_loop()
-            wait = max(expires_in * RENEW_AT, min(expires_in, RENEW_SECONDS_MIN))
+            wait = max(expires_seconds * RENEW_AT, min(expires_seconds, RENEW_SECONDS_MIN))
             self._renewal = loop.call_later(wait, lambda: self.start(self._renew()))
 
     async def _renew(self) -> None:

@@ -105,8 +105,8 @@ class _Following(RecordView):
             raise SowlineError("disconnected", "the view was never entered; use it in a with block")
         return self._stream
 
-    def _waited_too_long(self, timeout: float | None) -> TimeoutError:
-        return TimeoutError(f"waited {timeout} s for a condition of {self!r}")
+    def _waited_too_long(self, timeout_seconds: float | None) -> TimeoutError:
+        return TimeoutError(f"waited {timeout_seconds} s for a condition of {self!r}")
 
     def _shows(self, replacements: int) -> bool:
         return self._shown is not None and self._shown.replacements >= replacements
@@ -167,7 +167,7 @@ class AsyncLocalView(_Following):
         await self._wait(lambda: len(self._proofs) > answers, timeout)
         return self._outcome(answers)
 
-    async def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:  # noqa: ASYNC109 - as without a loop
+    async def _wait(self, condition: Callable[[], bool], timeout_seconds: float | None = None) -> None:
         answered: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
         def answer(error: BaseException | None) -> None:
@@ -177,10 +177,10 @@ class AsyncLocalView(_Following):
         waiting = Waiting(condition, answer)
         try:
             self._begin_to_wait(waiting)
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout_seconds):
                 error = await answered
         except TimeoutError:
-            raise self._waited_too_long(timeout) from None
+            raise self._waited_too_long(timeout_seconds) from None
         finally:
             self._give_up(waiting)
         if error is not None:
@@ -274,15 +274,15 @@ class LocalView(_Following):
         self._wait(lambda: len(self._proofs) > answers, timeout)
         return self._outcome(answers)
 
-    def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
+    def _wait(self, condition: Callable[[], bool], timeout_seconds: float | None = None) -> None:
         """Wait so that a signal ends this wait, and no other one."""
         answers: SimpleQueue[BaseException | None] = SimpleQueue()
         waiting = Waiting(condition, answers.put)
         try:
             self._begin_to_wait(waiting)
-            error = next_of(answers, timeout)
+            error = next_of(answers, timeout_seconds)
         except TimeoutError:
-            raise self._waited_too_long(timeout) from None
+            raise self._waited_too_long(timeout_seconds) from None
         finally:
             self._give_up(waiting)
         if error is not None:

@@ -374,11 +374,11 @@ def command_headers(  # noqa: PLR0913 - one for each header
     return [(name, value.encode()) for name, value in named.items() if value is not None]
 
 
-def _seconds(expiration: float) -> str:
+def _seconds(lifetime_seconds: float) -> str:
     """Return a lifetime in decimal seconds, rounded to milliseconds; a lifetime above 0 is never rounded to 0."""
-    if not 0 <= expiration <= EXPIRATION_SECONDS_MAX:
-        raise _bad(f"expected a lifetime of 0 to {EXPIRATION_SECONDS_MAX} seconds, got {expiration!r}")
+    if not 0 <= lifetime_seconds <= EXPIRATION_SECONDS_MAX:
+        raise _bad(f"expected a lifetime of 0 to {EXPIRATION_SECONDS_MAX} seconds, got {lifetime_seconds!r}")
     # A lifetime of 0 means that the record never expires: 0.0004 s must not be rounded to it
     # (test_a_lifetime_is_written_in_decimal_seconds).
-    ms = max(1, round(expiration * 1000)) if expiration else 0
+    ms = max(1, round(lifetime_seconds * 1000)) if lifetime_seconds else 0
     return f"{ms // 1000}.{ms % 1000:03}".rstrip("0").rstrip(".")

@@ -194,10 +194,10 @@ class HistoryDefinition(TopicsModel):
 
     @field_validator("window")
     @classmethod
-    def _some(cls, window: int) -> int:
-        if not window:
+    def _some(cls, window_ms: int) -> int:
+        if not window_ms:
             raise ValueError("expected a window of more than 0s; leave history out for none")
-        return window
+        return window_ms
 
     @model_validator(mode="after")
     def _within(self) -> Self:

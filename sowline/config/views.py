@@ -175,10 +175,10 @@ class ConflatedDefinition(ComputedTopic):
 
     @field_validator("interval")
     @classmethod
-    def _some(cls, interval: int) -> int:
-        if not INTERVAL_MS_MIN <= interval <= INTERVAL_MS_MAX:
-            raise ValueError(f"expected an interval of 10ms to 1h, got {interval}ms")
-        return interval
+    def _some(cls, interval_ms: int) -> int:
+        if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
+            raise ValueError(f"expected an interval of 10ms to 1h, got {interval_ms}ms")
+        return interval_ms
 
     @property
     def interval_ms(self) -> int:

@@ -22,9 +22,9 @@ SIGNAL_SECONDS_MAX = 0.2
 """Maximum delay, in seconds, before a signal is noticed."""
 
 
-def next_of(queue: SimpleQueue[T], timeout: float | None = None) -> T:
-    """Wait for an item from another thread, and return it; raise TimeoutError after `timeout` seconds."""
-    end = math.inf if timeout is None else time.monotonic() + timeout
+def next_of(queue: SimpleQueue[T], timeout_seconds: float | None = None) -> T:
+    """Wait for an item from another thread, and return it; raise TimeoutError after `timeout_seconds` seconds."""
+    end = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
     while True:
         left = end - time.monotonic()
         with contextlib.suppress(Empty):

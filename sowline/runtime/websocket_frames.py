@@ -113,14 +113,14 @@ class FrameReader:
             return frame
         return None
 
-    def _exactly(self, size: int) -> Generator[None, None, bytes]:
+    def _exactly(self, size_bytes: int) -> Generator[None, None, bytes]:
         """Return this many bytes; yield while there are fewer."""
-        while self._buffer is None or len(self._buffer) < size:
+        while self._buffer is None or len(self._buffer) < size_bytes:
             yield
-        taken = bytes(self._buffer[:size])
+        taken = bytes(self._buffer[:size_bytes])
         # A bytearray drops its beginning without moving the rest: a read with thousands of small frames takes no
         # longer for each of them.
-        del self._buffer[:size]
+        del self._buffer[:size_bytes]
         return taken
 
     def _joined(self, frame: Frame) -> Frame | None:

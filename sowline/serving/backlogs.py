@@ -26,11 +26,11 @@ class Backlogs:
         """Share the memory among this many outboxes."""
         self._share = max(BACKLOG_BYTES_MIN, self.bytes_max // max(1, outboxes))
 
-    def require(self, size: int) -> None:
+    def require(self, size_bytes: int) -> None:
         """Raise `busy` if a whole answer of this size has no room."""
-        if self.unsent_bytes + size > self.bytes_max and size > BACKLOG_BYTES_MIN:
+        if self.unsent_bytes + size_bytes > self.bytes_max and size_bytes > BACKLOG_BYTES_MIN:
             raise SowlineError(
                 "busy",
-                f"expected at most {self.bytes_max} bytes of answers that clients have not read, got {size} more than"
-                f" the {self.unsent_bytes} that wait; try again later, or ask for less",
+                f"expected at most {self.bytes_max} bytes of answers that clients have not read, got {size_bytes}"
+                f" more than the {self.unsent_bytes} that wait; try again later, or ask for less",
             )

@@ -48,10 +48,10 @@ class Result:
     missing: dict[str, list[int]] = field(default_factory=dict)
     """The partitions whose records the answer lacks, by topic; the request has the option `partial`."""
 
-    def count(self, records: int, size: int, hash: int) -> None:
+    def count(self, records: int, size_bytes: int, hash: int) -> None:
         """Add records that are returned."""
         self.returned += records
-        self.bytes += size
+        self.bytes += size_bytes
         self.hash ^= hash
 
     @property

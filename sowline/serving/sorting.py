@@ -21,9 +21,9 @@ T = TypeVar("T")
 _thread = ThreadPoolExecutor(1, "sorting")
 
 
-async def in_sorting_thread(size: int, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return the result of work on `size` records; do it in the thread if they are many."""
-    if size <= LARGE:
+async def in_sorting_thread(records: int, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Return the result of work on `records` records; do it in the thread if they are many."""
+    if records <= LARGE:
         return work(*given, **named)
     return await asyncio.wrap_future(_thread.submit(work, *given, **named))
 

@@ -35,24 +35,24 @@ def bytes_to_read(*texts: str, sow_keys: Sequence[str] = (), data: Raw = NOTHING
     return len(data) + SOW_KEY_BYTES * len(sow_keys) + FILTER_CHAR_BYTES * sum(map(len, texts))
 
 
-async def in_worker_thread(size: int, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return the result of work on `size` bytes; do it at once if they are few, otherwise in the thread."""
-    if size < THREAD_BYTES_MIN:
+async def in_worker_thread(size_bytes: int, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Return the result of work on `size_bytes`; do it at once if they are few, otherwise in the thread."""
+    if size_bytes < THREAD_BYTES_MIN:
         return work(*given, **named)
     return await asyncio.wrap_future(_thread.submit(work, *given, **named))
 
 
 def with_result(
-    size: int, use: Callable[[T], Waiting], work: Callable[P, T], *given: P.args, **named: P.kwargs
+    size_bytes: int, use: Callable[[T], Waiting], work: Callable[P, T], *given: P.args, **named: P.kwargs
 ) -> Waiting:
-    """Use the result of work on `size` bytes: at once if they are few, otherwise when the thread has done it."""
-    if size < THREAD_BYTES_MIN:
+    """Use the result of work on `size_bytes`: at once if they are few, otherwise when the thread has done it."""
+    if size_bytes < THREAD_BYTES_MIN:
         return use(work(*given, **named))
-    return _with_result_of_thread(size, use, work, *given, **named)
+    return _with_result_of_thread(size_bytes, use, work, *given, **named)
 
 
 async def _with_result_of_thread(
-    size: int, use: Callable[[T], Waiting], work: Callable[P, T], *given: P.args, **named: P.kwargs
+    size_bytes: int, use: Callable[[T], Waiting], work: Callable[P, T], *given: P.args, **named: P.kwargs
 ) -> None:
-    if (waiting := use(await in_worker_thread(size, work, *given, **named))) is not None:
+    if (waiting := use(await in_worker_thread(size_bytes, work, *given, **named))) is not None:
         await waiting

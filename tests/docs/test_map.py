@@ -28,7 +28,6 @@ NOT_YET: dict[str, str] = {
     # sowline.codecs
     "sowline/codecs/protobuf/codec.py": NO_FILE,
     "sowline/codecs/protobuf/reading.py": NO_FILE,
-    "sowline/codecs/protobuf/well_known.py": NO_FILE,
     "sowline/codecs/protobuf/writing.py": NO_FILE,
     # sowline.model
     "sowline/model/body.py": TOO_LITTLE,

@@ -31,11 +31,11 @@ def checked_size(limits: Limits, body: bytes) -> bytes:
     return body
 
 
-def check_size(limits: Limits, size: int) -> None:
+def check_size(limits: Limits, size_bytes: int) -> None:
     """Raise `too large` if the topic allows no record of this size."""
-    if size > limits.record_bytes_max:
+    if size_bytes > limits.record_bytes_max:
         raise SowlineError(
-            "too large", f"expected a record of at most {limits.record_bytes_max} bytes, got {size}"
+            "too large", f"expected a record of at most {limits.record_bytes_max} bytes, got {size_bytes}"
         )
 
 

@@ -75,9 +75,9 @@ def _by_ranks(topic_slice: TopicSlice, indices: RowNumbers, end: int) -> RowNumb
     return indices[:end]
 
 
-def _ties(ranks: Sequence[Any], length: int) -> Iterator[tuple[int, int]]:
+def _ties(ranks: Sequence[Any], rows: int) -> Iterator[tuple[int, int]]:
     """Return the start and end of each run of two or more equal ranks."""
-    same = np.ones(max(0, length - 1), bool)
+    same = np.ones(max(0, rows - 1), bool)
     for rank in ranks:
         same &= rank[1:] == rank[:-1]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))

@@ -36,8 +36,8 @@ class Noted(NamedTuple):
 class Timeline:
     """The writes to the documents of one partition. Note the changes in the order of their positions, each once."""
 
-    def __init__(self, ttl: int) -> None:
-        self._ttl = ttl
+    def __init__(self, ttl_ms: int) -> None:
+        self._ttl = ttl_ms
         self.floor = 0
         """The log time, in ms since 1970, before which writes are not kept."""
         self._last: dict[bytes, int] = {}

@@ -99,10 +99,10 @@ def look_at(url: str, connection: ConnectionOptions) -> Look:
         return Look(url, away=f"no service of Sowline: {error}")
 
 
-def _print_json(looks: Iterator[Looks], sort: str, every: float, once: bool) -> None:
+def _print_json(looks: Iterator[Looks], sort: str, every_seconds: float, once: bool) -> None:
     before = next(looks)
     while True:
-        time.sleep(every)
+        time.sleep(every_seconds)
         now = next(looks)
         click.echo(orjson.dumps({"time": time.time(), **table(before, now, sort).fields()}))
         before = now
@@ -110,13 +110,13 @@ def _print_json(looks: Iterator[Looks], sort: str, every: float, once: bool) -> 
             return
 
 
-def _show(looks: Iterator[Looks], sort: str, every: float) -> None:
+def _show(looks: Iterator[Looks], sort: str, every_seconds: float) -> None:
     """Draw one table after the other on the terminal until `q`."""
     with _screen():
         before, now, drawn = None, next(looks), time.monotonic()
         while True:
             _draw(lines(table(before, now, sort), shutil.get_terminal_size().columns, sort))
-            key = _key(max(0.0, drawn + every - time.monotonic()))
+            key = _key(max(0.0, drawn + every_seconds - time.monotonic()))
             if key == "q":
                 return
             if key == "s":

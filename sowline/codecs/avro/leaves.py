@@ -163,11 +163,11 @@ def _bytes(value: Any) -> bytes:
         raise SchemaMisfit("bytes as base64 text", excerpt(value)) from None
 
 
-def _fixed_parser(size: int) -> Convert:
+def _fixed_parser(size_bytes: int) -> Convert:
     def parse(value: Any) -> bytes:
         data = _bytes(value)
-        if len(data) != size:
-            raise SchemaMisfit(f"{size} bytes as base64 text", f"{len(data)} bytes")
+        if len(data) != size_bytes:
+            raise SchemaMisfit(f"{size_bytes} bytes as base64 text", f"{len(data)} bytes")
         return data
 
     return parse

@@ -296,10 +296,12 @@ class _Check:
             raise SchemaMisfit(f"a number from 0 to {end - 1} of a symbol or a branch", str(index))
         return index
 
-    def _skip(self, size: int) -> None:
-        if not 0 <= size <= len(self._data) - self._at:
-            raise SchemaMisfit("the rest of an Avro record", f"a value of {size} bytes at byte {self._at}")
-        self._at += size
+    def _skip(self, size_bytes: int) -> None:
+        if not 0 <= size_bytes <= len(self._data) - self._at:
+            raise SchemaMisfit(
+                "the rest of an Avro record", f"a value of {size_bytes} bytes at byte {self._at}"
+            )
+        self._at += size_bytes
 
     def _long(self) -> int:
         number = 0

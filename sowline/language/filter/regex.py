@@ -73,9 +73,9 @@ class Regex:
         self.search: Any = self._compiled.search
         """Return the first match in an encoded text from a position, or None. Call `allows` before."""
 
-    def allows(self, size: int) -> bool:
-        """Return whether a text of `size` bytes may be searched."""
-        return size * self.byte_steps <= SEARCH_STEPS_MAX
+    def allows(self, size_bytes: int) -> bool:
+        """Return whether a text of `size_bytes` bytes may be searched."""
+        return size_bytes * self.byte_steps <= SEARCH_STEPS_MAX
 
     def is_whole(self, text: str) -> bool:
         """Return whether the pattern matches the whole text."""
@@ -130,13 +130,13 @@ def _token_size(token: re.Match[str]) -> int:
     return len(token[0]) + classes * UNICODE_CLASS_SIZE
 
 
-def _repeated(size: int, token: re.Match[str]) -> int:
-    """Return the written-out size of a repeated part of `size` characters; each optional repetition adds a `?`."""
+def _repeated(size_chars: int, token: re.Match[str]) -> int:
+    """Return the written-out characters of a repeated part; each optional repetition adds a `?`."""
     least = int(token["least"])
     if not token["comma"]:
-        return size * max(1, least)
+        return size_chars * max(1, least)
     most = int(token["most"] or least)
-    return size * max(1, least) + max(0, most - least) * (size + 1)
+    return size_chars * max(1, least) + max(0, most - least) * (size_chars + 1)
 
 
 def encoded(text: str) -> bytes:

@@ -164,10 +164,10 @@ async def _put_typed_batches(outbox: Outbox, request: QueryRequest, portion: Rec
         await asyncio.sleep(0)
 
 
-def _batches(request: QueryRequest, portion: RecordPortion, size: int) -> Iterator[bytes]:
+def _batches(request: QueryRequest, portion: RecordPortion, records_max: int) -> Iterator[bytes]:
     topic, records, ordering = portion
-    for start in range(0, len(records), size):
-        batch = slice(start, start + size)
+    for start in range(0, len(records), records_max):
+        batch = slice(start, start + records_max)
         yield sow_batch(
             request.id_of_query, topic, records[batch], None if ordering is None else ordering[batch]
         )

@@ -177,10 +177,10 @@ def by_values_of(paths: tuple[Path, ...]) -> KeyOf:
     return values
 
 
-def adapted(interval: int, backlog: int) -> int:
+def adapted(interval_ms: int, backlog_bytes: int) -> int:
     """Return the next interval of `auto` in ms, given the last one and the bytes that wait for the client."""
-    if backlog > AUTO_BACKLOG_BYTES:
-        return min(max(interval * 2, AUTO_STEP_MS), AUTO_MAX_MS)
-    if backlog == 0:
-        return interval // 2 if interval > AUTO_STEP_MS else 0
-    return interval
+    if backlog_bytes > AUTO_BACKLOG_BYTES:
+        return min(max(interval_ms * 2, AUTO_STEP_MS), AUTO_MAX_MS)
+    if backlog_bytes == 0:
+        return interval_ms // 2 if interval_ms > AUTO_STEP_MS else 0
+    return interval_ms

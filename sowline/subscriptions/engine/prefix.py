@@ -55,13 +55,13 @@ class SortedPrefix(SortedSet[Held]):
         self._behind += 1
         return events
 
-    def cut(self, size: int) -> None:
-        """Hold only the first `size` records, and count the others; every open page must end before that."""
-        assert max(1, self.end) <= size, (self.end, size)
-        dropped = list(self._keys[size:])
+    def cut(self, records_max: int) -> None:
+        """Hold only the first `records_max` records, and count the others; every open page must end before that."""
+        assert max(1, self.end) <= records_max, (self.end, records_max)
+        dropped = list(self._keys[records_max:])
         if not dropped:
             return
-        del self._keys[size:]
+        del self._keys[records_max:]
         for sort_key in dropped:
             del self._records[sort_key[-1]]
             self._values_bytes -= sort_key_bytes(sort_key)

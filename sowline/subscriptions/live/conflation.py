@@ -30,7 +30,7 @@ class Conflated:
         topic: TopicDefinition,
         form: Form,
         pending: Conflation,
-        interval: int,
+        interval_ms: int,
         positions: Callable[[], Positions],
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -41,8 +41,8 @@ class Conflated:
         self._turn = outbox.wait_turn if turn is None else turn
         self.form = form
         self._pending = pending
-        self._is_auto = interval == AUTO
-        self._interval = interval
+        self._is_auto = interval_ms == AUTO
+        self._interval = interval_ms
         self._positions = positions
         self._before: Positions = {}
         self._begun = asyncio.Event()

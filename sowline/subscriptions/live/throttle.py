@@ -18,7 +18,7 @@ class Throttle:
         self._free = clock()
         self._first: tuple[float, int] | None = None
 
-    def take(self, size: int, log_time: int) -> float:
+    def take(self, size_bytes: int, log_time: int) -> float:
         """Return the seconds to wait before a message with this size and log time in ms; count the message."""
         now = self._clock()
         if self._rate.unit == "times":
@@ -27,7 +27,7 @@ class Throttle:
             log_time = min(log_time, time.time_ns() // 1_000_000)
             began, first = self._first = self._first or (now, log_time)
             return max(0.0, began + (log_time - first) / 1000 / self._rate.amount - now)
-        cost = size if self._rate.unit == "bytes" else 1
+        cost = size_bytes if self._rate.unit == "bytes" else 1
         # What a pause leaves unused is lost, except for a moment's worth: otherwise an hour's worth could come at
         # once.
         due = max(self._free, now - BURST_SECONDS)

@@ -157,16 +157,16 @@ class OutgoingPartials:
         large, self._large = self._large, None
         return large
 
-    def _are_many(self, states: list[PartialState], size: int) -> bool:
+    def _are_many(self, states: list[PartialState], size_bytes: int) -> bool:
         """Whether the states of one change need several messages: a joined record may belong to many records."""
-        return len(states) > STATES_MAX or size > self._bytes_max
+        return len(states) > STATES_MAX or size_bytes > self._bytes_max
 
-    def _must_end(self, number: int, states: list[PartialState], size: int) -> bool:
+    def _must_end(self, number: int, states: list[PartialState], size_bytes: int) -> bool:
         """Whether a partition's message must end before it gets these states."""
         message = self._open[number]
         if not message.states:
             return False
-        if self._are_many(states, size) or message.bytes + size > self._bytes_max:
+        if self._are_many(states, size_bytes) or message.bytes + size_bytes > self._bytes_max:
             return True
         is_repeated = any(state.key in message.states for state in states)
         return not self._conflates and (is_repeated or len(message.states) >= STATES_MAX)

@@ -17,9 +17,9 @@ def clock() -> float:
     return datetime.now(UTC).timestamp()
 
 
-def entropy(size: int) -> bytes:
-    """Return `size` random bytes."""
-    return os.urandom(size)
+def entropy(size_bytes: int) -> bytes:
+    """Return `size_bytes` random bytes."""
+    return os.urandom(size_bytes)
 
 
 def unix_timestamp() -> float:

@@ -30,10 +30,10 @@ def replace(source: str | None, match: str | None, replacement: str | None) -> s
     return source.replace(match, new)
 
 
-def substr(source: str, start: int, length: int | None = None) -> str:
-    """Return the characters from `start` (1-based, or negative from the end), at most `length` of them."""
+def substr(source: str, start: int, chars_max: int | None = None) -> str:
+    """Return the characters from `start` (1-based, or negative from the end), at most `chars_max` of them."""
     begin = start - 1 if start > 0 else max(0, len(source) + start) if start else 0
-    return source[begin:] if length is None else source[begin : begin + max(0, length)]
+    return source[begin:] if chars_max is None else source[begin : begin + max(0, chars_max)]
 
 
 def left(source: str, count: int) -> str:

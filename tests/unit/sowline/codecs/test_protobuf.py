@@ -5,43 +5,11 @@ from base64 import b64encode
 
 import orjson
 import pytest
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from sowline.codecs.codec import Codec, codec_of
 from sowline.codecs.schema import MessagePayload, Schema
 from sowline.errors import SowlineError
-
-ORDER = """
-syntax = "proto3"; package shop;
-import "google/protobuf/any.proto"; import "google/protobuf/duration.proto"; import "google/protobuf/empty.proto";
-import "google/protobuf/field_mask.proto"; import "google/protobuf/struct.proto";
-import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";
-message Order {
-  message Leg { int32 qty = 1; optional string venueName = 2; }
-  enum Side { BUY = 0; SELL = 1; }
-  uint64 id = 1; double price = 2; float rate = 3; bytes raw = 4; Side side = 5; repeated Leg legs = 6;
-  map<int32, Leg> by_number = 7; map<bool, string> flags = 8; optional int32 camelCase = 9;
-  oneof party { string trader = 10; Leg broker = 11; google.protobuf.Value other = 12; }
-  google.protobuf.Timestamp time = 13; google.protobuf.Duration delay = 14; google.protobuf.Int64Value limit = 15;
-  google.protobuf.Struct struct = 16; google.protobuf.FieldMask mask = 17; google.protobuf.Empty empty = 18;
-  google.protobuf.Any any = 19; google.protobuf.Value value = 20; google.protobuf.ListValue list = 21;
-  int32 HasField = 22; int32 SerializeToString = 23; int32 __class__ = 24; Order parent = 25;
-  repeated int32 ints = 26; repeated google.protobuf.Timestamp times = 27; bool open = 28;
-}
-"""
-SCHEMA = Schema("protobuf", ORDER)
-DEFAULTS = {
-    "id": 0,
-    "price": 0.0,
-    "rate": 0.0,
-    "raw": "",
-    "side": "BUY",
-    "legs": [],
-    "by_number": {},
-    "flags": {},
-}
-DEFAULTS |= {"HasField": 0, "SerializeToString": 0, "__class__": 0, "ints": [], "times": [], "open": False}
+from tests.unit.sowline.codecs.protobuf.orders import DEFAULTS, SCHEMA, read_as_json, written_again
 
 PROTO2 = Schema(
     "protobuf",
@@ -57,31 +25,10 @@ def codec() -> Codec:
     return codec_of(SCHEMA)
 
 
-def _read(codec: Codec, data: bytes, schema: Schema = SCHEMA) -> object:
-    return orjson.loads(codec.read(MessagePayload(data), schema))
-
-
-def _time(seconds: int = 0, nanos: int = 0) -> bytes:
-    content = Timestamp(seconds=seconds, nanos=nanos).SerializeToString()
-    return b"\x6a" + bytes([len(content)]) + content
-
-
-def _delay(seconds: int = 0, nanos: int = 0) -> bytes:
-    content = Duration(seconds=seconds, nanos=nanos).SerializeToString()
-    return b"\x72" + bytes([len(content)]) + content
-
-
-def _again(codec: Codec, **members: object) -> object:
-    """Return what is read of a record that was written with some members, without its defaults."""
-    read = _read(codec, codec.write(orjson.dumps(members)))
-    assert isinstance(read, dict)
-    return {name: value for name, value in read.items() if name not in DEFAULTS or value != DEFAULTS[name]}
-
-
 def test_fields_without_presence_are_always_there(codec: Codec) -> None:
     """An empty message is a record of defaults."""
     assert codec.read(MessagePayload(b""), SCHEMA) == codec.completed(b"{}")
-    assert _read(codec, b"") == DEFAULTS
+    assert read_as_json(codec, b"") == DEFAULTS
 
 
 @pytest.mark.parametrize(
@@ -102,24 +49,7 @@ def test_fields_without_presence_are_always_there(codec: Codec) -> None:
         {"trader": ""},
         {"broker": {"qty": 0}},
         {"other": None},
-        {"time": "0001-01-01T00:00:00Z"},
-        {"time": "9999-12-31T23:59:59.999999999Z"},
-        {"time": "1969-12-31T23:59:59.900Z"},
-        {"time": "2026-11-26T12:34:56.000001Z"},
-        {"delay": "1.500s"},
-        {"delay": "-0.000000001s"},
-        {"delay": "-315576000000.999s"},
-        {"limit": 0},
         {"ints": [0, -1], "times": ["2026-11-26T12:34:56Z"], "open": True},
-        {"limit": -(2**63)},
-        {"struct": {"a": [None, 1.0, "x", True, {}, []], "b": {"c": None}}},
-        {"mask": ""},
-        {"mask": "a,b_c.d"},
-        {"empty": {}},
-        {"any": {"@type": "type.googleapis.com/shop.Order", "value": "CAE="}},
-        {"value": None},
-        {"value": [[{"a": None}]]},
-        {"list": []},
         {"HasField": 1, "SerializeToString": 2, "__class__": 3},
         {"parent": {**DEFAULTS, "id": 2, "parent": DEFAULTS, "@unknown": {"100": "oAYB"}}},
         {"@unknown": {"1": "CgA=", "99": "mAYC", "100": "oAYBoAYC", "536870911": "+P///w8B"}},
@@ -128,7 +58,7 @@ def test_fields_without_presence_are_always_there(codec: Codec) -> None:
 )
 def test_canonical_json_is_written_and_read(codec: Codec, members: dict[str, object]) -> None:
     """Every JSON form comes back as it was."""
-    assert _again(codec, **members) == members
+    assert written_again(codec, **members) == members
 
 
 @pytest.mark.parametrize(
@@ -137,9 +67,6 @@ def test_canonical_json_is_written_and_read(codec: Codec, members: dict[str, obj
         ({"price": 1, "rate": 16777217}, {"price": 1.0, "rate": 16777216.0}),
         ({"rate": 0.1234567890123}, {"rate": 0.12345679}),
         ({"side": 1}, {"side": "SELL"}),
-        ({"time": "2026-11-26t14:34:56.5+02:00"}, {"time": "2026-11-26T12:34:56.500Z"}),
-        ({"delay": "1.5s"}, {"delay": "1.500s"}),
-        ({"delay": "-0s"}, {"delay": "0s"}),
         ({"legs": None, "id": None, "camelCase": None}, {}),
         ({"trader": None, "broker": {}}, {"broker": {"qty": 0}}),
         ({"other": None, "trader": "x"}, {"trader": "x"}),
@@ -155,7 +82,7 @@ def test_json_need_not_be_canonical(
     codec: Codec, given: dict[str, object], canonical: dict[str, object]
 ) -> None:
     """Integers stand for doubles, nulls for what is not set, and times may have an offset."""
-    assert _again(codec, **given) == canonical
+    assert written_again(codec, **given) == canonical
 
 
 @pytest.mark.parametrize(
@@ -191,20 +118,10 @@ def test_json_need_not_be_canonical(
             {"trader": "x", "broker": {}},
             "expected one of the fields trader, broker, other in /, got trader and broker",
         ),
-        ({"time": "2026-02-30T00:00:00Z"}, "expected a time like 2026-11-26T12:34:56.789Z in /time"),
-        ({"time": "0001-01-01T00:00:00+01:00"}, "expected a time like"),
-        ({"time": 5}, "expected a time like"),
-        ({"delay": "315576000001s"}, "expected a duration like 1.500s in /delay"),
-        ({"delay": "1.5"}, "expected a duration like"),
         ({"ints": [1, "x"]}, "in /ints[1], got 'x'"),
         ({"ints": [None]}, "in /ints[0], got None"),
         ({"times": ["2026-11-26T12:34:56Z", "x"]}, "in /times[1], got 'x'"),
         ({"open": 1}, "expected true or false in /open, got 1"),
-        ({"limit": "x" * 100}, "in /limit, got 'xxx"),
-        ({"mask": "a,,b"}, "expected paths with commas between them in /mask"),
-        ({"any": {"@type": "x"}}, "expected an object with @type and value, both texts in /any"),
-        ({"struct": []}, "expected an object in /struct, got an array"),
-        ({"list": {}}, "expected an array in /list, got an object"),
         ({"@unknown": "oAYB"}, "expected an object with unknown fields by number in /@unknown, got 'oAYB'"),
         ({"@unknown": {"100": "!"}}, "expected base64 text of field 100 in /@unknown/100, got '!'"),
         ({"@unknown": {"100": ""}}, "expected base64 text of field 100 in /@unknown/100"),
@@ -248,19 +165,6 @@ def test_json_that_is_no_object_is_refused(codec: Codec, body: bytes) -> None:
         (b"\x92\x01\x03\x80\x00\x01", "expected field numbers from 1 in /@unknown, got 0"),
         (b"\x0b", "expected the bytes of a shop.Order"),
         (b"\x52\x01\xff", "UTF-8"),
-        (_time(seconds=-62135596801), "expected a timestamp of the years 1 to 9999 in shop.Order.time"),
-        (_time(seconds=253402300800), "expected a timestamp of the years 1 to 9999 in shop.Order.time"),
-        (_time(nanos=-1), "expected a timestamp"),
-        (_time(nanos=10**9), "expected a timestamp"),
-        (_delay(seconds=315576000001), "expected a duration of at most 10,000 years in shop.Order.delay"),
-        (_delay(seconds=1, nanos=-1), "expected a duration"),
-        (_delay(seconds=-1, nanos=1), "expected a duration"),
-        (_delay(nanos=10**9), "expected a duration"),
-        (b"\x6a\x02\x18\x01", "expected a well-known type without unknown fields in shop.Order.time"),
-        (b"\x8a\x01\x05\x0a\x03a,b", "expected paths of a field mask without commas in shop.Order.mask"),
-        (b"\xa2\x01\x00", "expected a JSON value in shop.Order.value, got none"),
-        (b"\xa2\x01\x09\x11\x00\x00\x00\x00\x00\x00\xf8\x7f", "expected a JSON value in shop.Order.value"),
-        (b"\xaa\x01\x02\x0a\x00", "expected a JSON value in a google.protobuf.Value"),
     ],
     ids=repr,
 )
@@ -342,7 +246,7 @@ def test_unknown_fields_are_kept_where_they_are(codec: Codec) -> None:
     fields = [b"\xa0\x06\x81\x00", b"\xa2\x06\x81\x00x", b"\xa1\x06" + b"8" * 8, b"\xa5\x06" + b"4" * 4]
     first, second = b"".join(fields[:2]), b"".join(fields[2:])
     data = first + b"\xca\x01" + bytes([len(inner)]) + inner + b"\x98\x06\x02" + second
-    read = _read(codec, data)
+    read = read_as_json(codec, data)
     assert isinstance(read, dict)
     assert read["@unknown"] == {"99": "mAYC", "100": b64encode(first + second).decode()}
     assert read["parent"]["@unknown"] == {"100": "owYLCAEMpAY=", "101": "qAYF"}

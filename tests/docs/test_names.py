@@ -1,0 +1,175 @@
+"""Parameters say in which unit they are, and names are whole words.
+
+A duration of 500 is half a second to one function and eight minutes to another; the type checker sees a number.
+"""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.docs.test_comments import PRODUCT, ROOT
+from tests.docs.test_privates import tree_of
+
+UNITS = frozenset(
+    (
+        "ns",
+        "ms",
+        "seconds",
+        "minutes",
+        "hours",
+        "days",
+        "bytes",
+        "bits",
+        "chars",
+        "count",
+        "max",
+        "min",
+        "second",
+    )
+)
+"""The last words of names with a unit. With `max`, the word before it is the unit: `bytes_max`, `records_max`."""
+
+MEASURES = frozenset(
+    (
+        "age",
+        "backlog",
+        "delay",
+        "duration",
+        "expiration",
+        "interval",
+        "lag",
+        "length",
+        "lifetime",
+        "pause",
+        "period",
+    )
+) | {"every", "in", "memory", "rate", "size", "timeout", "ttl", "wait", "window"}
+"""The last words of names of measures: none of them has a unit of its own.
+
+Words like `offset`, `partition`, `records` and `depth` count something, and so are their own unit. A moment (`now`,
+`time`, `since`) is in ms since 1970 if it is an `int`, as in records, and in seconds if it is a `float`, as from
+Python's clocks.
+"""
+
+NUMBERS = frozenset(("int", "float", "int|None", "float|None", "int|float", "int|float|None"))
+
+EXCEPTIONS = {
+    "sowline/cli/bench.py:bench:rate": "is the option's name",
+    "sowline/cli/top/command.py:top:every": "is the option's name",
+    "sowline/client/local_view.py:verify:timeout": "is what users of a client call",
+    "sowline/client/local_view.py:wait_for:timeout": "is what users of a client call",
+    "sowline/commands/command.py:command_headers:expiration": "is the command's name",
+    "sowline/registry/client.py:__init__:timeout": "is what users of a registry call",
+    "sowline/runtime/connections.py:getsockopt:size": "is the name in the standard library",
+    "sowline/runtime/silence.py:getsockopt:size": "is the name in the standard library",
+}
+"""By module, function and parameter: why it has no unit."""
+
+SHORT = frozenset(
+    (
+        "addr",
+        "arr",
+        "attr",
+        "buf",
+        "cb",
+        "cfg",
+        "cmd",
+        "cnt",
+        "conn",
+        "ctx",
+        "cur",
+        "desc",
+        "elem",
+        "evt",
+        "exc",
+    )
+) | {"expr", "fmt", "fn", "func", "hdr", "idx", "impl", "mgr", "msg", "num", "obj", "param", "params", "prev"}
+"""Abbreviations that no name may have as one of its words."""
+
+SHORT_EXCEPTIONS = {
+    "MSG_TYPE": "is the tag's name in FIX",
+    "conn": "is the name in uvicorn",
+    "ctx": "is the name in click",
+    "exc": "is the name in asyncio",
+    "msg": "is the name in uvicorn",
+    "num_tickets": "is the name in the standard library",
+    "param": "is the name in click",
+}
+"""Names with an abbreviation, each with its reason."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+MODULES = [path for name in PRODUCT for path in sorted((ROOT / name).rglob("*.py"))]
+
+
+def numbers_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the function and the name of each parameter that is a number."""
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+                if one.annotation is not None and ast.unparse(one.annotation).replace(" ", "") in NUMBERS:
+                    yield node.name, one.arg
+
+
+def lacks_unit(name: str) -> bool:
+    """Whether a number of this name is a measure without its unit."""
+    word = name.rpartition("_")[2]
+    return word in MEASURES and word not in UNITS
+
+
+def stored_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module gives to functions, classes, parameters, variables and attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def is_short(name: str) -> bool:
+    """Whether one of the words of a name is an abbreviation."""
+    return not SHORT.isdisjoint(name.lower().split("_"))
+
+
+def test_measures_have_units() -> None:
+    """In the name of the parameter, where it is called by name, or in the list of exceptions."""
+    found = {
+        f"{path.relative_to(ROOT)}:{function}:{name}"
+        for path in MODULES
+        for function, name in numbers_of(tree_of(path))
+        if lacks_unit(name)
+    }
+    assert sorted(found - EXCEPTIONS.keys()) == [], "expected a unit at the end of each name"
+    assert sorted(EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
+
+
+def test_names_are_whole_words() -> None:
+    """Only names of others are short."""
+    found = {name for path in MODULES for name in stored_names(tree_of(path)) if is_short(name)}
+    assert sorted(found - SHORT_EXCEPTIONS.keys()) == [], "expected names of whole words"
+    assert sorted(SHORT_EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f(timeout: float): ...", ["timeout"]),
+        ("def f(*, batch_size: int | None = None): ...", ["batch_size"]),
+        ("async def f(wait_ms: int, size_bytes: int, lag_seconds: float): ...", []),
+        ("def f(offset: int, records: int, pause: bool, window: Window): ...", []),
+    ],
+)
+def test_which_parameters_lack_a_unit(text: str, found: list[str]) -> None:
+    """Numbers that measure something."""
+    assert [name for _, name in numbers_of(ast.parse(text)) if lacks_unit(name)] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "short"), [("_cfg", True), ("msg_count", True), ("MSG", True), ("message", False)]
+)
+def test_which_names_are_short(name: str, short: bool) -> None:
+    """One word of several is enough."""
+    assert is_short(name) is short
