@@ -62,12 +62,12 @@ export class LatencyChart {
           ...(hasRoom ? [label] : []),
         ];
       }),
+      ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
+      ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
       ...this.#marks.flatMap(([text, latency]) => [
         { key: `mark ${text}`, name: "line", class: "mark", x1: LEFT, x2: width - RIGHT, y1: y(latency), y2: y(latency) },
         { key: `text ${text}`, name: "text", class: "mark-label", text, x: LEFT + 4, y: y(latency) - (y(latency) - TOP < MARK ? -MARK + 2 : 4) },
       ]),
-      ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
-      ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
     ]);
   }
 
