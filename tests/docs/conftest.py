@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from tests.docs.pages import blocks_of
-from tests.docs.reader import Running
-from tests.integration.services import system
+from tests.docs.reader import Running, system_of_pages
 
 # Whose `topics.yaml` is served; those of other pages are only loaded.
 SERVED = (
@@ -49,7 +48,7 @@ def running(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
     """Everything up."""
     directory = tmp_path_factory.mktemp("pages")
     topics, views, conflated = map(of_all_pages, ("topics", "views", "conflated"))
-    with system(kafka, directory, topics + MORE, views=views, conflated=conflated) as made:
+    with system_of_pages(kafka, directory, topics + MORE, views=views, conflated=conflated) as made:
         modules = ("materializer", "query_service", "views")
         services = [made.service(module).start() for module in modules]
         for service in services:

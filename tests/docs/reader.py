@@ -8,6 +8,7 @@ import os
 import re
 import urllib.request
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,9 @@ import yaml
 
 from sowline.cli import main
 from sowline.client.client import Client
+from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import parse_topics
+from sowline.kafka.admin import Cluster
 from sowline.serving.authorization.access_file import parse_access
 from sowline_ingest.definition import load_pipeline
 from sowline_materializer.admin.commands import operate
@@ -24,7 +27,7 @@ from tests.docs.compare import agrees
 from tests.docs.pages import Block, blocks_of
 from tests.docs.terminal import Command, Terminal, commands_of, screen, with_our_command
 from tests.docs.transcript import Transcript
-from tests.integration.services import System
+from tests.integration.services import System, system
 from tests.waiting import SECONDS_MAX
 
 USUAL = "http://127.0.0.1:8080"
@@ -36,6 +39,20 @@ ON_A_SCREEN = {"README.md", "docs/tutorial.md"}
 UNKNOWN = "nothing runs this block; say why in a comment before it: CONTRIBUTING.md has the forms"
 
 _TIME = re.compile(r"20\d{6}T\d{6}Z")
+
+
+@contextlib.contextmanager
+def system_of_pages(
+    kafka: str, directory: Path, topics: list[dict[str, Any]], **more: Any
+) -> Iterator[System]:
+    """Lend a system with the topics that pages define, and delete these topics from Kafka at the end.
+
+    Several pages call a topic `orders`, with other types and numbers of partitions. Their modules may share a Kafka.
+    """
+    with system(kafka, directory, topics, **more) as made:
+        yield made
+    names = [name for topic in made.topics.topics for name in topic.kafka.names]
+    Cluster(kafka_config(kafka)).delete_topics(names)
 
 
 class Running(NamedTuple):

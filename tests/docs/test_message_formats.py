@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 from sowline.codecs.schema import MessagePayload
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from tests.docs.pages import blocks_of
-from tests.docs.reader import Reader, Running
-from tests.integration.services import ROOT, system
+from tests.docs.reader import Reader, Running, system_of_pages
+from tests.integration.services import ROOT
 
 PAGE = "docs/message-formats.md"
 TEST = "tests/docs/test_message_formats.py::test_the_example"
@@ -110,7 +110,7 @@ def test_the_example(kafka: str, tmp_path: Path) -> None:
     topics = next(block.text for block in blocks_of(PAGE) if block.language == "yaml")
     reading = tmp_path / "reading"
     reading.mkdir()
-    with system(kafka, tmp_path, yaml.safe_load(topics)["topics"]) as made:
+    with system_of_pages(kafka, tmp_path, yaml.safe_load(topics)["topics"]) as made:
         services = [made.service(module).start() for module in ("materializer", "query_service")]
         for service in services:
             service.wait_ready()

@@ -30,8 +30,7 @@ from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, MessagePayload, S
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.errors import SowlineError
 from tests.docs.pages import blocks_of, rows_of
-from tests.docs.reader import Reader, Running
-from tests.integration.services import system
+from tests.docs.reader import Reader, Running, system_of_pages
 
 PAGE = "docs/message-types.md"
 TYPES: tuple[SchemaType, ...] = (AVRO, PROTOBUF, JSON_SCHEMA)
@@ -1156,7 +1155,7 @@ def test_the_example(kafka: str, tmp_path: Path) -> None:
     )
     reading = tmp_path / "reading"
     reading.mkdir()
-    with system(kafka, tmp_path, yaml.safe_load(topics)["topics"]) as made:
+    with system_of_pages(kafka, tmp_path, yaml.safe_load(topics)["topics"]) as made:
         services = [made.service(module).start() for module in ("materializer", "query_service")]
         for service in services:
             service.wait_ready()
