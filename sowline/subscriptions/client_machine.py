@@ -336,7 +336,6 @@ class ClientMachine(Machine[State, Event, Action]):
         if is_full is self.is_full or self.ask.is_query:
             return []
         self.is_full = is_full
-        assert not self.ask.is_query, "a query is never paused"
         sent = [] if self.is_paused else self._sent(PAUSE if is_full else RESUME)
         return [*sent, *self._due()]
 

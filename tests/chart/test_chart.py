@@ -26,7 +26,14 @@ from tests.chart.kubernetes_schemas import NEWEST, OLDEST, VERSIONS
 
 ROOT = CHART.parents[1]
 SERVICES = {"materializer": 8081, "query-service": 8080, "views": 8083, "fanout": 8082}
+GATEWAY = "gateway"
+PORTS = {**SERVICES, GATEWAY: 8070}
 PIPELINES = ["pipeline-clicks", "pipeline-orders"]
+
+
+def installing(service: str) -> Values:
+    """Return values that install the service; a gateway comes with shards only."""
+    return sharded() if service == GATEWAY else everything()
 
 
 def pods(objects: Objects) -> dict[str, Any]:
@@ -82,10 +89,10 @@ def test_views_and_fanout_are_there_when_needed(render: Render) -> None:
     assert set(pods(render(everything()))) == {*SERVICES, *PIPELINES}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", PORTS)
 def test_probes(service: str, render: Render) -> None:
     """Each service is asked for its three health answers, at the port that it is told to listen on."""
-    pod = pods(render(everything()))[service]
+    pod = pods(render(installing(service)))[service]
     container = pod["containers"][0]
     asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
     assert {name: get["path"] for name, get in asked.items()} == {
@@ -94,15 +101,15 @@ def test_probes(service: str, render: Render) -> None:
         "liveness": "/healthz",
     }
     assert {get["port"] for get in asked.values()} == {"http"}
-    assert container["ports"] == [{"name": "http", "containerPort": SERVICES[service]}]
-    assert environment(pod)["SOWLINE_PORT"] == str(SERVICES[service])
+    assert container["ports"] == [{"name": "http", "containerPort": PORTS[service]}]
+    assert environment(pod)["SOWLINE_PORT"] == str(PORTS[service])
     assert container["startupProbe"]["failureThreshold"] * container["startupProbe"]["periodSeconds"] == 1800
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *PIPELINES])
+@pytest.mark.parametrize("service", [*PORTS, *PIPELINES])
 def test_least_privilege(service: str, render: Render) -> None:
     """No pod is root, writes outside its volumes, gains privileges, or has a token for the cluster."""
-    pod = pods(render(everything()))[service]
+    pod = pods(render(installing(service)))[service]
     container = pod["containers"][0]["securityContext"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert container["readOnlyRootFilesystem"] is True
@@ -112,10 +119,10 @@ def test_least_privilege(service: str, render: Render) -> None:
     assert pod["automountServiceAccountToken"] is False
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", PORTS)
 def test_settings_are_understood(service: str, render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a pod is told is what the services' settings take it for, large numbers and booleans too."""
-    variables = environment(pods(render(everything()))[service])
+    variables = environment(pods(render(installing(service)))[service])
     for name, value in variables.items():
         if value is not None:
             monkeypatch.setenv(name, value)
@@ -238,14 +245,18 @@ def test_labels_and_annotations_of_ones_own(render: Render) -> None:
         assert item["spec"]["selector"]["matchLabels"].keys().isdisjoint(("team", "release", "tier"))
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", PORTS)
 def test_pods_are_spread(service: str, render: Render) -> None:
     """Over nodes by default; a constraint without a selector is about the service's own pods."""
-    (usual,) = pods(render(least() | {"config": everything()["config"]}))[service][
-        "topologySpreadConstraints"
-    ]
+    shards = {
+        "queryService": {"shards": 2, "access": {"secret": "nodes"}},
+        "gateway": {"nodes": {"secret": "gateway-token"}},
+    }
+    (usual,) = pods(
+        render(least() | {"config": everything()["config"]} | (shards if service == GATEWAY else {}))
+    )[service]["topologySpreadConstraints"]
     assert (usual["topologyKey"], usual["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
-    own, other = pods(render(everything()))[service]["topologySpreadConstraints"]
+    own, other = pods(render(installing(service)))[service]["topologySpreadConstraints"]
     for constraint in (usual, own):
         assert constraint["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == service
     assert other["labelSelector"] == {"matchLabels": {"tier": "data"}}
@@ -333,10 +344,10 @@ def test_monitor_finds_every_service(render: Render) -> None:
         assert [port["name"] for port in service["spec"]["ports"]] == [endpoint["port"]]
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *PIPELINES])
+@pytest.mark.parametrize("service", [*PORTS, *PIPELINES])
 def test_files_of_a_secret(service: str, render: Render) -> None:
     """Certificates that Kafka's options name are where the values say, and nobody can write them."""
-    pod = pods(render(everything()))[service]
+    pod = pods(render(installing(service)))[service]
     assert {"name": "kafka", "secret": {"secretName": "kafka-ca"}} in pod["volumes"]
     mounts = pod["containers"][0]["volumeMounts"]
     assert {"name": "kafka", "mountPath": "/etc/sowline-kafka", "readOnly": True} in mounts
