@@ -18,7 +18,7 @@ from sowline.spark.typed_rows import check_writable, typed_definition
 from sowline_ingest.definition import Pipeline, open_pipeline
 from sowline_ingest.frames import Frames
 from sowline_ingest.progress import observed
-from sowline_ingest.sources import BATCH_LIMITS
+from sowline_ingest.sources import without_limits
 from sowline_ingest.syntax import syntax_problems
 
 
@@ -131,9 +131,8 @@ def _in_small_batches(pipeline: Pipeline, rows: int) -> Pipeline:
     for name, source in pipeline.sources.items():
         # Spark takes only one limit of a source, in files or in bytes: the file's own one would conflict with that of
         # the sample.
-        options = {name: value for name, value in source.options.items() if name not in BATCH_LIMITS}
         limit = {"maxOffsetsPerTrigger": str(rows)} if source.kafka else {"maxFilesPerTrigger": "1"}
-        sources[name] = source.model_copy(update={"options": options | limit})
+        sources[name] = source.model_copy(update={"options": {**without_limits(source.options), **limit}})
     return pipeline.model_copy(update={"sources": sources})
 
 

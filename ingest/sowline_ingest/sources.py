@@ -30,8 +30,20 @@ LIMITED_SECONDS_PER_BATCH = 10
 ROW_BYTES = 32
 """Estimated bytes of a row in a file: Parquet takes less, lines of text take more."""
 
-BATCH_LIMITS = frozenset(("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"))
-"""Spark's options that limit a micro-batch."""
+_FILE_LIMITS = frozenset(("maxfilespertrigger", "maxbytespertrigger"))
+_BATCH_LIMITS = _FILE_LIMITS | {"maxoffsetspertrigger"}
+"""Spark's options that limit a micro-batch, in lower case."""
+
+_FILE_OPTIONS = _FILE_LIMITS | {
+    "cleansource",
+    "sourcearchivedir",
+    "latestfirst",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "maxfileage",
+    "filenameonly",
+}
+"""Spark's options of a source that apply to its files rather than to their lines, in lower case."""
 
 KAFKA = "_kafka"
 """The column of a Kafka record's metadata that statements may use: key, topic, partition, offset, time and headers.
@@ -57,14 +69,26 @@ def batch_limit(options: Options, rows_per_second: float | None, *, of_files: bo
 
     Spark shuffles and sorts a whole micro-batch before its rows are written at the limited rate.
     """
-    if {"maxFilesPerTrigger", "maxBytesPerTrigger"} & set(options):
+    # Spark ignores the case of its options.
+    given = {name.lower() for name in options}
+    if _FILE_LIMITS & given:
         return options
     name, most, size = "maxOffsetsPerTrigger", OFFSETS_PER_BATCH, 1
     if of_files:
         name, most, size = "maxBytesPerTrigger", FILE_BYTES_PER_BATCH, ROW_BYTES
     if rows_per_second is not None:
         most = min(most, max(1, round(rows_per_second * LIMITED_SECONDS_PER_BATCH * size)))
-    return {name: str(most), **options}
+    return options if name.lower() in given else {name: str(most), **options}
+
+
+def without_limits(options: Options) -> Options:
+    """Return a source's options without those that limit a micro-batch."""
+    return {name: value for name, value in options.items() if name.lower() not in _BATCH_LIMITS}
+
+
+def file_options(options: Options) -> Options:
+    """Return the options of a source that apply to its files rather than to their lines."""
+    return {name: value for name, value in options.items() if name.lower() in _FILE_OPTIONS}
 
 
 def parquet_files(
@@ -234,11 +258,8 @@ def file_texts(spark: SparkSession, directory: str, options: Options, *, once: b
 
     Spark does not number lines of text stably.
     """
-    names = ("maxFilesPerTrigger", "maxBytesPerTrigger", "cleanSource", "sourceArchiveDir", "latestFirst")
-    more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly")
-    own = {name: value for name, value in options.items() if name in (*names, *more)}
     reader = spark.read if once else spark.readStream
-    files = reader.options(**own).text(directory, wholetext=True)
+    files = reader.options(**file_options(options)).text(directory, wholetext=True)
     # Spark replaces bytes that are not UTF-8. In ISO 8859-1, each byte is a character, so none is lost.
     text = F.decode(F.col("value").cast("binary"), ISO_8859_1)
     return files.select("_metadata", F.regexp_replace(text, "^\\xef\\xbb\\xbf", "").alias("text"))

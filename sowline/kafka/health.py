@@ -28,7 +28,7 @@ class KafkaHealth:
         self._topic = topic
         self._away_since: float | None = None
         self._why = ""
-        """The error of the client's last attempt to connect."""
+        """The error of the client's last attempt to connect since Kafka answered."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reach", daemon=True)
 
@@ -53,6 +53,8 @@ class KafkaHealth:
                 self.note(asked, self._why or error.args[0].str())
             else:
                 client.poll(0)
+                # The reason of this outage is not that of the next one.
+                self._why = ""
                 self.note(asked)
             self._stop.wait(ASK_SECONDS)
 

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 import uuid
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -190,18 +191,21 @@ class LocalKafka:
         It gets its own session, so that Ctrl-C reaches only the parent, which stops everything in the right order.
         """
         command = bound_to_parent(_java("kafka.Kafka", "server.properties"))
-        started: list[subprocess.Popen[bytes]] = []
-        ready = threading.Event()
+        launched: Future[subprocess.Popen[bytes]] = Future()
 
         def keep() -> None:
-            with self.log_path.open("wb") as log:
-                started.append(_popen(command, self.data_dir, log.fileno(), self._kept))
-            ready.set()
-            started[0].wait()
+            # An error here, such as a Java that may not be executed, belongs to `start`, which would wait for ever.
+            try:
+                with self.log_path.open("wb") as log:
+                    process = _popen(command, self.data_dir, log.fileno(), self._kept)
+            except Exception as error:
+                launched.set_exception(error)
+                return
+            launched.set_result(process)
+            process.wait()
 
         threading.Thread(target=keep, name="local-kafka", daemon=True).start()
-        ready.wait()
-        return started[0]
+        return launched.result()
 
     def _end(self, signal_number: int) -> None:
         process = self._process

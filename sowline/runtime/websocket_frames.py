@@ -6,6 +6,9 @@ from collections.abc import Generator, Iterator
 from websockets.exceptions import PayloadTooBig, ProtocolError
 from websockets.frames import Close, CloseCode, Frame, Opcode
 
+_CONTROL_BIT = 0x08
+"""The bit of a frame's first byte that is set in the opcodes of control frames."""
+
 PING = Frame(Opcode.PING, b"").serialize(mask=False)
 
 _SMALL_BYTES_MAX = 125
@@ -102,8 +105,10 @@ class FrameReader:
             if not self._buffer:
                 self._buffer = None
                 return None
-            # Fragments count together: a message in many of them would have no limit otherwise.
-            left = self._bytes_max - len(self._message or b"")
+            # Fragments count together: a message in many of them would have no limit otherwise. A control frame
+            # between them is no part of it.
+            is_control = self._buffer[0] & _CONTROL_BIT
+            left = self._bytes_max - (0 if is_control else len(self._message or b""))
             self._parsing = Frame.parse(self._exactly, mask=True, max_size=left)
         try:
             next(self._parsing)

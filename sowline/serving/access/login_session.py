@@ -209,6 +209,8 @@ class LoginSessions:
 
     def move(self, before: Identity | None, now: Identity | None) -> None:
         """Move a connection to another user's count; raises `busy` if that user has too many."""
+        if before is not None and now is not None and before.user == now.user:
+            return
         if now is not None and now.user:
             if 0 < self._per_user_max <= self._of_user[now.user]:
                 raise SowlineError(

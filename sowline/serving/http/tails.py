@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -142,6 +143,7 @@ def _extent(number: int, found: NewestMessages) -> dict[str, Any]:
 
 def _described(message: Message) -> dict[str, Any]:
     value, headers = message.value(), headers_of(message) or []
+    is_cut = value is not None and len(value) > VALUE_BYTES_MAX
     described = {
         "partition": message.partition(),
         "offset": message.offset(),
@@ -149,20 +151,23 @@ def _described(message: Message) -> dict[str, Any]:
         "key": _text(message.key()),
         "headers": {name: _text(content) for name, content in headers},
         "bytes": 0 if value is None else len(value),
-        "value": _text(value if value is None else value[:VALUE_BYTES_MAX]),
+        "value": _text(value if value is None else value[:VALUE_BYTES_MAX], is_cut=is_cut),
     }
-    if value is not None and len(value) > VALUE_BYTES_MAX:
+    if is_cut:
         described["cut"] = True
     if headers == UNREADABLE_HEADERS:
         described["note"] = UNREADABLE_NOTE
     return described
 
 
-def _text(content: bytes | str | None) -> str | None:
-    """Return bytes as text; those that are not UTF-8 in base64, after `base64:`."""
+def _text(content: bytes | str | None, *, is_cut: bool = False) -> str | None:
+    """Return bytes as text; those that are not UTF-8 in base64, after `base64:`.
+
+    Cut bytes may end within a character, which is left out.
+    """
     if content is None or isinstance(content, str):
         return content
     try:
-        return content.decode()
+        return codecs.utf_8_decode(content, "strict", not is_cut)[0]
     except UnicodeDecodeError:
         return "base64:" + base64.b64encode(content).decode()

@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+import structlog
+
+log = structlog.get_logger()
+
 WAIT_SECONDS_MIN = 0.001
 """The shortest time that the event loop can wait."""
 
@@ -36,7 +40,12 @@ class FrameBatching:
         due, self._due = self._due, []
         began = loop.time()
         for wake in due:
-            wake()
+            # A writer that fails must not end the round: without its end, no client would be woken again
+            # (test_a_writer_that_fails_does_not_stop_the_others).
+            try:
+                wake()
+            except Exception:
+                log.exception("writer failed")
         loop.call_soon(self._end, began)
 
     def _end(self, began: float) -> None:

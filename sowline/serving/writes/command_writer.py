@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterable
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from sowline.commands.command import Origin
 from sowline.config.kafka_options import KafkaConfig
@@ -26,20 +26,37 @@ class CommandWriter:
         self._kafka = kafka
         self._bytes_max = max(topic.kafka.log_bytes_max for topic in topics)
         self._writer: _Writer | None = None
+        self._closing: set[asyncio.Future[None]] = set()
 
     def write(self, command: CheckedCommand) -> "asyncio.Future[Origin]":
         """Write a command; return a future of its partition and offset, or of the error `not written`.
 
-        Raise `busy` if too many wait for Kafka.
+        Raise `busy` if too many wait for Kafka, and `not written` if the producer refuses the command.
         """
         if self._writer is None:
             self._writer = _Writer(self._kafka, self._bytes_max)
-        return self._writer.write(command)
+        try:
+            return self._writer.write(command)
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            # A producer with a fatal error takes nothing more: without a new one, no client could write until the
+            # service restarts (test_a_producer_that_failed_for_good_is_replaced).
+            if error.fatal() or error.code() == KafkaError._FATAL:
+                self._replace(self._writer)
+            raise SowlineError("not written", f"the producer did not take the command: {error}") from failure
+
+    def _replace(self, failed: "_Writer") -> None:
+        """Let the next write create a new producer; the failed one still reports what was given to it."""
+        self._writer = None
+        closing = asyncio.get_running_loop().run_in_executor(None, failed.close)
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """Wait until waiting commands are written."""
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
+        await asyncio.gather(*self._closing)
 
 
 class _Writer:

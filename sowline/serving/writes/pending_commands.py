@@ -113,7 +113,8 @@ class PendingCommands:
                 self._persisted.append(self._service.writer.write(command.write))
                 if number % TURN_COMMANDS == 0:
                     yield
-        except SowlineError:
+        except Exception:
+            # Whatever the error is, nobody waits for these outcomes: they would be kept until the service ends.
             self.end()
             raise
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from sowline_ingest.sources import FILE_BYTES_PER_BATCH, OFFSETS_PER_BATCH, batch_limit
+from sowline_ingest.sources import (
+    FILE_BYTES_PER_BATCH,
+    OFFSETS_PER_BATCH,
+    batch_limit,
+    file_options,
+    without_limits,
+)
 
 
 @pytest.mark.parametrize("rows_per_second", [None, 1e9])
@@ -29,3 +35,12 @@ def test_what_the_options_say_counts(name: str) -> None:
     assert batch_limit({name: "3"}, 2000.0, of_files=True) == {name: "3"}
     own = {"maxOffsetsPerTrigger": "3"}
     assert batch_limit(own, 2000.0, of_files=False) == own
+
+
+@pytest.mark.parametrize("name", ["maxfilespertrigger", "MAXBYTESPERTRIGGER", "maxoffsetspertrigger"])
+def test_the_case_of_options_does_not_count(name: str) -> None:
+    """As in Spark, which would refuse a second limit, and apply an option that is spelled in another case."""
+    own = {name: "3"}
+    assert batch_limit(own, 2000.0, of_files="offsets" not in name) == own
+    assert without_limits(own) == {}
+    assert file_options({"LatestFirst": "true", "multiLine": "true"}) == {"LatestFirst": "true"}

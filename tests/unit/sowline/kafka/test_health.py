@@ -1,8 +1,10 @@
 """Whether Kafka answers: said once when it does no more, and once when it does again."""
 
 import time
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
 from sowline.config.kafka_options import kafka_config
@@ -50,6 +52,38 @@ def test_the_reason_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
         wait_for(lambda: kafka_health.lost() is not None, "Kafka to be lost")
         kafka_health.stop()
     assert "Connection refused" in logs[0]["why"]
+
+
+def test_the_next_outage_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an error of the client, that reason is the one of the question."""
+    answers = iter([KafkaError(KafkaError._TRANSPORT, "refused"), None, KafkaError(KafkaError._TIMED_OUT)])
+
+    class Client:
+        """Has an error of its own only before the first answer."""
+
+        def __init__(self, options: dict[str, Any]) -> None:
+            self._options = options
+
+        def list_topics(self, topic: str, seconds: float) -> None:
+            """Raise the next error; stop after the last."""
+            error = next(answers)
+            if error is not None and error.code() == KafkaError._TIMED_OUT:
+                kafka_health.stop()
+            elif error is not None:
+                self._options["error_cb"](error)
+            if error is not None:
+                raise KafkaException(error)
+
+        def poll(self, seconds: float) -> None:
+            """Do nothing."""
+
+    monkeypatch.setattr("sowline.kafka.health.AdminClient", Client)
+    monkeypatch.setattr("sowline.kafka.health.ASK_SECONDS", 0.0)
+    kafka_health = KafkaHealth(UNREACHABLE, "orders")
+    with capture_logs() as logs:
+        kafka_health.start()
+        wait_for(lambda: len(logs) == 3, "the second outage")
+    assert [line.get("why") for line in logs] == ["refused", None, KafkaError(KafkaError._TIMED_OUT).str()]
 
 
 class Stop:

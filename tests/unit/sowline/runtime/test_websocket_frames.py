@@ -59,6 +59,17 @@ def test_messages_are_whole(messages: list[tuple[Frame, list[int], list[Frame]]]
     assert deep_bytes(reader, set()) < deep_bytes(unused, set()) + 20
 
 
+def test_a_ping_is_no_part_of_the_message() -> None:
+    """One between the fragments of a message of the largest size is answered, and the message is whole."""
+    ping = Frame(Opcode.PING, b"0123456789")
+    first, last = (
+        Frame(Opcode.BINARY, b"x" * (BYTES_MAX - 5), fin=False),
+        Frame(Opcode.CONT, b"y" * 5),
+    )
+    message = Frame(Opcode.BINARY, bytes(first.data) + bytes(last.data))
+    assert [*FrameReader(BYTES_MAX).receive(sent(first, ping, last))] == [ping, message]
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

@@ -294,6 +294,23 @@ async def test_so_many_connections_of_a_user(house: House) -> None:
             pass
 
 
+async def test_a_user_at_the_limit_may_send_their_own_token(house: House) -> None:
+    """As a browser that has a certificate: the number of that user's connections stays the same."""
+    ada = await house.authenticator.identify(PresentedCredentials("ada"))
+    with entered(house, ada, PresentedCredentials()), entered(house, ada, PresentedCredentials()) as second:
+        assert (await second.log_on("ada")).user == "ada"
+        assert await late_refusal(house) == "busy"
+    with entered(house, ada, PresentedCredentials()), entered(house, ada, PresentedCredentials()):
+        pass
+
+
+async def late_refusal(house: House) -> str:
+    """Return why one more connection of the user is refused."""
+    with entered(house, None, PresentedCredentials()) as login, pytest.raises(SowlineError) as error:
+        await login.log_on("ada")
+    return error.value.reason
+
+
 async def test_so_many_connections_of_strangers(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who have logged on do not count, and come in all the same."""
     monkeypatch.setattr("sowline.serving.access.login_session.STRANGERS_MAX", 1)

@@ -1,5 +1,7 @@
 """Rounds: when writers are woken, on a clock that the test owns."""
 
+from structlog.testing import capture_logs
+
 from sowline.serving.outbox.frame_batching import WAIT_SECONDS_MAX, FrameBatching
 from tests.property.clock import clock, on_clock
 
@@ -61,3 +63,21 @@ async def test_no_client_waits_long() -> None:
     writers.wait("b")
     await clock().tick(WAIT_SECONDS_MAX * 1000)
     assert writers.woken[1:] == [("b", 10 + WAIT_SECONDS_MAX)]
+
+
+@on_clock
+async def test_a_writer_that_fails_does_not_stop_the_others() -> None:
+    """Neither those of its round, nor those of the next."""
+    writers = Writers(0.0)
+
+    def fail() -> None:
+        raise ValueError
+
+    writers.frame_batching.add(fail)
+    writers.wait("a")
+    with capture_logs() as logs:
+        await clock().rest()
+    writers.wait("b")
+    await clock().rest()
+    assert [name for name, _ in writers.woken] == ["a", "b"]
+    assert [line["event"] for line in logs] == ["writer failed"]
