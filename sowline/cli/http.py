@@ -97,8 +97,10 @@ def get_json(url: str, connection: ConnectionOptions) -> Any:
     except orjson.JSONDecodeError:
         content = {}
     if answer.status != 200:
-        message = content.get("message", f"expected an answer at {url}, got status {answer.status}{via(url)}")
-        raise SowlineError(content.get("reason", "not connected"), message)
+        # A proxy may answer with JSON that is no object.
+        refusal = content if isinstance(content, dict) else {}
+        message = refusal.get("message", f"expected an answer at {url}, got status {answer.status}{via(url)}")
+        raise SowlineError(refusal.get("reason", "not connected"), message)
     return content
 
 

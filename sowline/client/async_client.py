@@ -56,11 +56,14 @@ class AsyncClient(RecordReading, Writing):
 
     async def close(self) -> None:
         """Flush all publishes, and close the connection with all its streams."""
-        if self._publisher is not None:
-            await asyncio.to_thread(self._publisher.close)
-        self._streams.fail(SowlineError("disconnected", "the client was closed"))
-        await self._connection.close()
-        await self._http.close()
+        try:
+            if self._publisher is not None:
+                await asyncio.to_thread(self._publisher.close)
+        finally:
+            # Also after `not written`: the reader would reconnect forever.
+            self._streams.fail(SowlineError("disconnected", "the client was closed"))
+            await self._connection.close()
+            await self._http.close()
 
     @property
     def rights(self) -> str | None:

@@ -20,10 +20,7 @@ from sowline.wire.options import parse_options
 GONE = "gone"
 """The reason for the removal of a record that a new group lacks; its own fate is unknown."""
 
-_OBJECT = ord("{")
-
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_write = msgspec.json.Encoder().encode
 
 
 Record = dict[str, Any]

@@ -251,8 +251,7 @@ class Writing:
         await self.flush()
         tagged = _tagged(tagging)
         if keys is not None and not (filter or data or key):
-            posts = [self._post_delete(topic, {"keys": part, **tagged}) for part in _portions(keys)]
-            return sum([await post for post in posts])
+            return sum([await self._post_delete(topic, {"keys": part, **tagged}) for part in _portions(keys)])
         selected = {"filter": filter or "", "keys": joined_keys(keys or ()), "sow_key": key or "", **tagged}
         return await self._post_delete(topic, selected, data)
 
@@ -275,7 +274,10 @@ class Writing:
         if self._publisher is None:
             answer = await self._http.topics()
             config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
-            self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
+            # Another first write may have made it meanwhile: with a second one of the same id, commands of one would
+            # count as repeats of the other's.
+            if self._publisher is None:
+                self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
         return self._publisher
 
 
