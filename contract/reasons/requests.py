@@ -27,8 +27,8 @@ REQUESTS = (
     Reason(
         "bad regex topic",
         "expected a pattern in RE2's syntax, got '^(orders': missing ): (orders",
-        "A topic that begins with `^` is not a valid pattern, or exceeds the [limits of"
-        " patterns](filters.md#limits-of-patterns).",
+        "A topic that begins with `^` is not a valid pattern, or exceeds the [pattern"
+        " limits](filters.md#pattern-limits).",
     ),
     Reason(
         "bad request",

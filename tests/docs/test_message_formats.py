@@ -91,7 +91,7 @@ def test_bson() -> None:
 @pytest.mark.parametrize("type", ["composite-local", "composite-global"])
 def test_composite(type: str) -> None:
     """The two parts of the page, under each type."""
-    found = section("Several parts")
+    found = section("Composite messages")
     rows = [line for line in (ROOT / PAGE).read_text().splitlines() if line.startswith(f"| `{type}` | `{{")]
     definition = found.definition.declared.model_dump(by_alias=True, exclude_unset=True) | {
         "message_type": type
