@@ -22,7 +22,7 @@ class Directory:
         jvm: Any = spark._jvm
         self._jvm = jvm
         configuration = spark._jsc.hadoopConfiguration()
-        self._files = jvm.org.apache.hadoop.fs.Path(self._path).getFileSystem(configuration)
+        self.files: Any = jvm.org.apache.hadoop.fs.Path(self._path).getFileSystem(configuration)
 
     def __str__(self) -> str:
         return self._path
@@ -34,9 +34,9 @@ class Directory:
     def names(self) -> list[str]:
         """Return the names of the files; none of a directory that does not exist."""
         here = self._jvm.org.apache.hadoop.fs.Path(self._path)
-        if not self._files.exists(here):
+        if not self.files.exists(here):
             return []
-        return [str(status.getPath().getName()) for status in self._files.listStatus(here)]
+        return [str(status.getPath().getName()) for status in self.files.listStatus(here)]
 
     def read(self, name: str) -> str | None:
         """Return a file's text; None if there is no such file."""
@@ -46,7 +46,7 @@ class Directory:
 
     def _read(self, file: Any) -> str | None:
         try:
-            stream = self._files.open(file)
+            stream = self.files.open(file)
         except Py4JJavaError as error:
             if "FileNotFoundException" in str(error.java_exception.getClass().getName()):
                 return None
@@ -60,23 +60,23 @@ class Directory:
         """Write a file; after a crash, it has the new text or the previous one."""
         # A crash leaves the half file under a name that no reader asks for.
         half = self._at(f".{name}.half")
-        stream = self._files.create(half, True)
+        stream = self.files.create(half, True)
         stream.write(bytearray(text.encode()))
         stream.close()
         # HDFS does not rename a file to a name that exists. Few file systems replace a file in one step.
-        if self._files.exists(self._at(name)):
-            self._files.delete(self._previous(name), False)
+        if self.files.exists(self._at(name)):
+            self.files.delete(self._previous(name), False)
             self._rename(self._at(name), self._previous(name))
         self._rename(half, self._at(name))
-        self._files.delete(self._previous(name), False)
+        self.files.delete(self._previous(name), False)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        self._files.delete(self._previous(name), False)
-        self._files.delete(self._at(name), False)
+        self.files.delete(self._previous(name), False)
+        self.files.delete(self._at(name), False)
 
     def _rename(self, file: Any, name: Any) -> None:
-        if not self._files.rename(file, name):
+        if not self.files.rename(file, name):
             raise OSError(f"expected to write {name}, but the file system refused")
 
     def _previous(self, name: str) -> Any:

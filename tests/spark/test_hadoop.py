@@ -27,14 +27,14 @@ class Files:
 
 
 def test_a_crash_leaves_the_previous_file(spark: SparkSession, tmp_path: Path) -> None:
-    """Or the new one; also if the process crashes again when it writes the file anew."""
+    """Or the new one; also if the process crashes again when it writes the file again."""
     path = str(tmp_path / "kept")
     Directory(spark, path).write("sums", "0")
     expected = {"0"}
     for number in range(1, 50):
         directory = Directory(spark, path)
-        files = Files(directory._files, number // 2)
-        directory._files = files
+        files = Files(directory.files, number // 2)
+        directory.files = files
         expected.add(str(number))
         try:
             directory.write("sums", str(number))

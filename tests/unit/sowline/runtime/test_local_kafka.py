@@ -1,6 +1,7 @@
 """A local broker that can't be started."""
 
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -10,11 +11,13 @@ from sowline.runtime.local_kafka import LocalKafka
 def test_a_program_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its error is raised at once: nobody waits for a process that there is not."""
 
-    def refuse(*given: object) -> None:
+    def refuse(*given: object, **more: object) -> None:
         raise PermissionError("java")
 
-    monkeypatch.setattr("sowline.runtime.local_kafka._popen", refuse)
-    monkeypatch.setattr("sowline.runtime.local_kafka._java", lambda *given: ["java", *given])
-    monkeypatch.setattr(LocalKafka, "_format", lambda broker: None)
+    monkeypatch.setattr("sowline.runtime.local_kafka.subprocess.Popen", refuse)
+    monkeypatch.setattr("sowline.runtime.local_kafka.kafka_jars", list)
+    monkeypatch.setattr("sowline.runtime.local_kafka.find_java", lambda: Path("java"))
+    formatted: CompletedProcess[bytes] = CompletedProcess([], 0)
+    monkeypatch.setattr("sowline.runtime.local_kafka.subprocess.run", lambda *given, **more: formatted)
     with pytest.raises(PermissionError, match="java"):
         LocalKafka(tmp_path).start()
