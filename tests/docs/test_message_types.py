@@ -539,7 +539,7 @@ WRITER_CHANGES: dict[str, tuple[dict[str, list[Change]], ...]] = {
         },
         {
             "read": [Change(js({"type": "number"}), js({"type": "integer"}), ONE, ONE)],
-            "`bad message` if the value does not fit": [
+            "`bad message` if the value doesn't fit": [
                 Change(js({"type": "number"}), js({"type": "integer"}), {"id": 1, "x": 1.5}, "bad message"),
                 Change(
                     js({"type": "integer"}),

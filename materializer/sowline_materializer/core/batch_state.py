@@ -67,7 +67,6 @@ class BatchState:
         checkpoint: Checkpoint,
         records: Records,
     ) -> None:
-        assert 0 <= partition < definition.partitions, "the partition is one of its topic"
         assert checkpoint.records >= 0, "a count of live records is never negative"
         self.definition = definition
         self.partition = partition
