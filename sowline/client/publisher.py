@@ -254,16 +254,22 @@ class Publisher:
 
         While Kafka's client is polled, this publisher is locked: a callback that wrote would never end.
         """
-        while self._reports:
-            on_delivery, report = self._reports.popleft()
+        while True:
+            # Another thread may take the last report after a look at the queue: the write, which Kafka's client has,
+            # must not end with an error of this queue.
+            try:
+                on_delivery, report = self._reports.popleft()
+            except IndexError:
+                return
             try:
                 on_delivery(report)
             except Exception:
                 log.exception("on_delivery of a command for %s failed", report.topic)
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
+        # Read once: between a look and a second read, another thread may have taken it, and the reason would be None.
+        failure, self._failure = self._failure, None
+        if failure is not None:
             raise SowlineError("not written", f"Kafka did not accept an earlier command: {failure}")
 
     def flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> None:
