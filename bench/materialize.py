@@ -31,13 +31,15 @@ from bench.table import table
 from sowline.config.topic_definition import define_topic
 from sowline.runtime.ports import HOST, free_port
 
+RAW = "raw loop: copies, merges nothing"
+
 
 def run(records: int, runs: int) -> str:
     """Measure both cores in turn, and return the table of their medians."""
     with broker() as bootstrap:
         load = new_load(bootstrap, records)
         entrants: dict[str, Callable[[], AbstractContextManager[Entrant]]] = {
-            "raw loop: copies, merges nothing": lambda: raw_loop(load),
+            RAW: lambda: raw_loop(load),
             "materializer, Python core": lambda: materializer(load, "python"),
             "materializer, native core": lambda: materializer(load, "native"),
         }

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bench.broker import broker
-from bench.materialize import materializer, materializers, raw_loop
+from bench.materialize import RAW, materializer, materializers, raw_loop
 from bench.merging import (
     HEAD,
     PARTITIONS,
@@ -32,7 +32,7 @@ from bench.peers.quix import quix
 from bench.table import medians_of, table
 from sowline.config.topic_definition import define_topic
 
-RAW, QUIX = "raw loop: copies, merges nothing", "Quix Streams 3.28.1"
+QUIX = "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
 NUMBERED = "{}, with publishers' numbers"
 

@@ -108,7 +108,7 @@ def _end(page: Page) -> None:
         expect(page.locator(name)).to_be_hidden()
     expect(page.locator(".lead .over")).to_be_visible()
     expect(page.locator("#latencies")).to_contain_text("end")
-    # What the summary says of the latency is in the chart.
+    # The chart shows the latencies of the summary.
     summary = page.locator("#outcome dd").all_inner_texts()[-2:]
     shown = page.locator("#latencies .mark-label").all_text_contents()
     assert shown == [f"whole run: median {summary[0]}", f"whole run: 99 of 100 within {summary[1]}"]

@@ -350,7 +350,7 @@ def test_the_scale_holds_what_was_measured(window: Page) -> None:
 
 
 def test_the_scale_holds_the_latencies_of_the_summary(window: Page) -> None:
-    """What is said of the whole run is inside of the axis, though the last two minutes had no such latency."""
+    """The axis includes the latencies of the whole run, even if those of the last two minutes were all lower."""
     window.evaluate(
         """() => {
           document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";

@@ -211,8 +211,9 @@ class RocksStore:
 
     def _write(self, batch: WriteBatch, checksum: Checksum, checkpoint: bytes) -> None:
         assert checkpoint, "a commit has a checkpoint: without one the store would be damaged"
-        assert Checksum(*orjson.loads(orjson.dumps(list(checksum)))) == checksum, "a checksum reads back"
-        batch.put(_CHECKSUM, orjson.dumps(list(checksum)))
+        data = orjson.dumps(list(checksum))
+        assert Checksum(*orjson.loads(data)) == checksum, "a checksum reads back"
+        batch.put(_CHECKSUM, data)
         batch.put(_CHECKPOINT, checkpoint)
         with judged(f"{self._path} does not write"):
             self._db.write(batch, self._write_options)

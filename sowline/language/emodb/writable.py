@@ -20,8 +20,8 @@ def check_delta(text: str) -> bytes:
 
     Raise `bad delta` if it is not a delta, and `not an object` if it could not result in a document.
     """
-    # The log keeps what was written. An invalid delta would be a dead letter, long after its writer was told that all
-    # is well (test_what_would_be_refused_is_not_written).
+    # The log keeps what was written. An invalid delta would become a dead letter long after its write was
+    # acknowledged (test_what_would_be_refused_is_not_written).
     sanitized(parse_delta(text))
     try:
         return text.encode()

@@ -1,9 +1,13 @@
 """Orders in Protobuf, with a field of each kind, for the tests of the codec and its parts."""
 
+from collections.abc import Callable
+
 import orjson
+import pytest
 
 from sowline.codecs.codec import Codec
 from sowline.codecs.schema import MessagePayload, Schema
+from sowline.errors import SowlineError
 
 ORDER = """
 syntax = "proto3"; package shop;
@@ -47,3 +51,11 @@ def written_again(codec: Codec, **members: object) -> object:
     read = read_as_json(codec, codec.write(orjson.dumps(members)))
     assert isinstance(read, dict)
     return {name: value for name, value in read.items() if name not in DEFAULTS or value != DEFAULTS[name]}
+
+
+def refusal_of(convert: Callable[[bytes], object], data: bytes) -> str:
+    """Return the message with which data is refused as a `bad message`."""
+    with pytest.raises(SowlineError) as caught:
+        convert(data)
+    assert caught.value.reason == "bad message"
+    return caught.value.message
