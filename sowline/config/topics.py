@@ -195,7 +195,12 @@ def load_topics(path: Path) -> Topics:
 
     `${NAME}` and `${NAME:-default}` in it are environment variables. Key generators and codecs must be installed.
     """
-    return _loaded(open_yaml_file(path, "a file of topics", os.environ))
+    return read_topics(open_topics(path))
+
+
+def open_topics(path: Path) -> YamlFile:
+    """Return a `topics.yaml` with the lines of its values; raise `bad configuration`."""
+    return open_yaml_file(path, "a file of topics", os.environ)
 
 
 def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
@@ -203,10 +208,10 @@ def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
 
     Key generators and codecs must be installed.
     """
-    return _loaded(YamlFile(text, name))
+    return read_topics(YamlFile(text, name))
 
 
-def _loaded(declaration: YamlFile) -> Topics:
+def read_topics(declaration: YamlFile) -> Topics:
     """Return the topics in a file; raise `bad configuration`, also for a key generator or a schema that can't be
     loaded.
     """

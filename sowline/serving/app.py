@@ -20,7 +20,7 @@ from sowline.serving.access.middleware import AuthMiddleware
 from sowline.serving.access.origins import Origins, is_loopback, read_origins
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.access.request_limit import RequestLimit
-from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.access.watched_access import WatchedAccess
 from sowline.serving.backlogs import Backlogs
 from sowline.serving.http.static import Console
 from sowline.serving.sessions.clients_api import ClientsApi
@@ -58,7 +58,7 @@ class Server:
         self._settings = settings
         self._details = details
         self._connections = connections or Connections()
-        self.authenticator = Authenticator(WatchedFile(Path(settings.access)) if settings.access else None)
+        self.authenticator = Authenticator(WatchedAccess(Path(settings.access)) if settings.access else None)
         self.rates = Rates(settings.commands_per_second_max)
         self.sessions = OpenSessions(settings, new_commands, self._connections, self.authenticator)
         self._inner = Starlette(

@@ -22,7 +22,7 @@ from sowline.config.settings import SettingsError, read_settings
 from sowline.config.topics import Topics, load_topics
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
-from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.access.watched_access import WatchedAccess
 
 HEALTH = ("healthz", "startupz", "readyz")
 
@@ -62,7 +62,7 @@ def _access(path: str, topics: Topics) -> Iterator[Finding]:
     if not path:
         return
     try:
-        access = WatchedFile(Path(path)).access
+        access = WatchedAccess(Path(path)).content
     except SowlineError as error:
         advice = "correct the file: no query service starts with it"
         yield Finding("access_file", "error", path, "an access file", error.message, advice)

@@ -11,7 +11,7 @@ import structlog
 
 from sowline.errors import SowlineError
 from sowline.serving.access.keys import Keys
-from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.access.watched_access import WatchedAccess
 from sowline.serving.authorization.access_file import Access, Jwt
 from sowline.serving.authorization.certificates import Certificate
 from sowline.serving.authorization.certificates import proof_of as proof_of_certificate
@@ -42,7 +42,7 @@ class PresentedCredentials(NamedTuple):
 class Authenticator:
     """Identifies clients by the current access file; without one, every client may do everything."""
 
-    def __init__(self, file: WatchedFile | None = None) -> None:
+    def __init__(self, file: WatchedAccess | None = None) -> None:
         self._file = file
         self._keys: tuple[Jwt, Keys] | None = None
         # HTTP requests bring their token each time: without this, each would cost the check of a signature.
@@ -76,8 +76,8 @@ class Authenticator:
         if self._file is None:
             return ANYBODY
         try:
-            proof = await self._prove(given, self._file.access)
-            return self._file.access.identity(proof)
+            proof = await self._prove(given, self._file.content)
+            return self._file.content.identity(proof)
         except NotProved as error:
             await self._refuse(str(error), given)
         except SowlineError as error:
@@ -96,7 +96,7 @@ class Authenticator:
         if self._file is None:
             return ANYBODY
         try:
-            return self._file.access.identity(identity.proof)
+            return self._file.content.identity(identity.proof)
         except SowlineError:
             return None
 
@@ -126,7 +126,7 @@ class Authenticator:
                 raise NotProved("unknown token")
             proof = await self._prove_jwt(token, access.jwt)
             # The access file has changed while keys were fetched. Kept now, the proof would outlive `clear`.
-            if self._file is None or self._file.access is not access:
+            if self._file is None or self._file.content is not access:
                 return proof
         if proof.expires is not None and proof.expires <= time.time():
             raise NotProved("expired")

@@ -11,7 +11,8 @@ from cryptography import x509
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.runtime.http_server import HttpProtocol
-from sowline.serving.access.watched_file import LOOK_SECONDS, Stamp, stamp_of
+from sowline.runtime.watched_file import Stamp, stamp_of
+from sowline.serving.access.watched_access import LOOK_SECONDS
 
 log = structlog.get_logger()
 

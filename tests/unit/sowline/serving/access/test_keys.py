@@ -15,7 +15,7 @@ from sowline.errors import SowlineError
 from sowline.serving.access import keys as module
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
 from sowline.serving.access.keys import read_keys
-from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.access.watched_access import WatchedAccess
 from tests.integration.issuer import AUDIENCE, Issuer, issuer
 from tests.waiting import pace
 
@@ -42,7 +42,7 @@ def authenticator(issues: Issuer, tmp_path: Path) -> Authenticator:
     """A guard that goes by its keys."""
     jwt = {"issuer": issues.url, "audience": AUDIENCE, "jwks": f"{issues.url}/keys", "leeway": 0}
     (tmp_path / "access.yaml").write_text(json.dumps({"jwt": jwt, "roles": {}}))
-    return Authenticator(WatchedFile(tmp_path / "access.yaml"))
+    return Authenticator(WatchedAccess(tmp_path / "access.yaml"))
 
 
 async def user_or_reason(authenticator: Authenticator, token: str) -> str:
@@ -165,14 +165,14 @@ async def test_an_issuer_that_does_not_end_its_answer(
     async with slow:
         url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}/keys"
         assert authenticator._file is not None
-        access = authenticator._file.access
+        access = authenticator._file.content
         assert access.jwt is not None
         rules = access.jwt.model_copy(update={"jwks": url})
-        authenticator._file.access = access.model_copy(update={"jwt": rules})
+        authenticator._file.content = access.model_copy(update={"jwt": rules})
         async with asyncio.timeout(20):
             assert await user_or_reason(authenticator, issues.token("ada")) == "auth unavailable"
             await is_given_up.wait()
-        authenticator._file.access = access
+        authenticator._file.content = access
     assert await user_or_reason(authenticator, issues.token("ada")) == "ada"
 
 

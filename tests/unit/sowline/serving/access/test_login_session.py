@@ -15,7 +15,7 @@ from sowline.errors import SowlineError
 from sowline.serving.access import keys as keys_module
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
 from sowline.serving.access.login_session import LoginSession, LoginSessions
-from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.access.watched_access import WatchedAccess
 from sowline.serving.authorization.identity import ANYBODY, Proof
 from sowline_query_service.context import ServiceContext
 from tests.sessions import session_of
@@ -41,7 +41,7 @@ class House:
         self.keys = {"k1": ed25519.Ed25519PrivateKey.generate()}
         self.publish_keys()
         self.write()
-        self.file = WatchedFile(self.path)
+        self.file = WatchedAccess(self.path)
         self.authenticator = Authenticator(self.file)
         self.logins = LoginSessions(self.authenticator, per_user_max=2)
 
@@ -199,7 +199,7 @@ async def test_a_token_that_was_good_is_looked_at_again(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it has ended, and where the file says something else of it."""
-    monkeypatch.setattr("sowline.serving.access.watched_file.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("sowline.serving.access.watched_access.LOOK_SECONDS", 0.001)
     token, taken = house.token(60), asyncio.Event()
     assert (await house.authenticator.identify(PresentedCredentials(token))).user == "ada"
     assert (await house.authenticator.identify(PresentedCredentials("ada"))).roles == ("desk",)
@@ -246,7 +246,7 @@ async def test_the_end_of_a_token_ends_the_connection(house: House) -> None:
         await asyncio.wait([ending], timeout=0)
         assert not ending.done()
         ending.cancel()
-    soon = house.file.access.identity(Proof("jwt", "ada", ("desk",), "issuer", time.time() + 0.02))
+    soon = house.file.content.identity(Proof("jwt", "ada", ("desk",), "issuer", time.time() + 0.02))
     with entered(house, soon, PresentedCredentials("a token")) as login:
         assert (await leaving(login, 60)).reason == "logon expired"
 

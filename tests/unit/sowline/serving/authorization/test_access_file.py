@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.serving.access.watched_file import WatchedFile
+from sowline.serving.access.watched_access import WatchedAccess
 from sowline.serving.authorization.access_file import Access, parse_access
 from sowline.serving.authorization.identity import NOTHING, Proof
 
@@ -106,22 +106,22 @@ def test_a_file_that_breaks_leaves_the_old_one(tmp_path: Path) -> None:
     """In force, until there is one that can be read."""
     path = tmp_path / "access.yaml"
     path.write_text(FILE)
-    watched = WatchedFile(path)
+    watched = WatchedAccess(path)
     assert (watched.look(), watched.is_stale) == (False, False)
     path.write_text("tokens: nonsense")
-    assert (watched.look(), watched.is_stale, len(watched.access.tokens)) == (False, True, 2)
+    assert (watched.look(), watched.is_stale, len(watched.content.tokens)) == (False, True, 2)
     assert (watched.look(), watched.is_stale) == (False, True)
     path.unlink()
     assert (watched.look(), watched.is_stale) == (False, True)
     path.write_text("roles: {}")
-    assert (watched.look(), watched.is_stale, len(watched.access.tokens)) == (True, False, 0)
+    assert (watched.look(), watched.is_stale, len(watched.content.tokens)) == (True, False, 0)
 
 
 def test_paths_begin_where_the_file_is(tmp_path: Path) -> None:
     """Of keys, and of whom to trust for fetching them."""
     path = tmp_path / "access.yaml"
     path.write_text("jwt: {issuer: i, audience: [a, b], jwks: keys.json, ca_file: ca.pem}")
-    rules = WatchedFile(path).access.jwt
+    rules = WatchedAccess(path).content.jwt
     assert rules is not None
     assert (rules.jwks, rules.ca_file) == (str(tmp_path / "keys.json"), tmp_path / "ca.pem")
     assert rules.audience == ("a", "b")

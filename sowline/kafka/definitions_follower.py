@@ -1,0 +1,185 @@
+"""Follows `topics.yaml` while a service runs: its own thread compares each changed file with what is in effect.
+
+It first creates and checks the Kafka topics of what is new, so that the service never waits for Kafka. A definition
+that Kafka refuses is refused alone, and tried again; the rest of the file takes effect.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from sowline.config.definition_changes import (
+    DefinitionChange,
+    Effect,
+    Followed,
+    Key,
+    describe,
+    digest_of,
+    followed,
+    located,
+)
+from sowline.config.settings import Settings
+from sowline.config.topics import Topics, open_topics, read_topics
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster, wait_for_answer
+from sowline.runtime.watched_file import WatchedFile
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0
+AGAIN_SECONDS = 10.0
+"""How often a definition that Kafka has refused is tried again."""
+
+Take = Callable[[Followed], None]
+"""Called in the follower's thread with the topics to run by from now on, and the differences from before."""
+
+
+class TopicsFile(WatchedFile[Topics]):
+    """The last `topics.yaml` that could be read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, lambda path: read_topics(open_topics(path)), "a file of topics")
+
+    def log_refused(self, why: str) -> None:
+        """Log that the current file is not used."""
+        log.error("topics file not taken", path=str(self.path), why=why)
+
+
+class DefinitionsFollower:
+    """The definitions that a service runs by, and why others of its file are not in effect."""
+
+    def __init__(self, settings: Settings, topics: Topics, stop: threading.Event, take: Take) -> None:
+        """Follow the file of the settings after `start`; `topics` are those that were read from it."""
+        self.topics = topics
+        """The definitions in effect."""
+        self.refused: tuple[DefinitionChange, ...] = ()
+        """The differences between the file and what is in effect."""
+        self._path = settings.config
+        self._cluster = Cluster(settings.kafka_client, stop)
+        self._stop = stop
+        self._take = take
+        self._file: TopicsFile | None = None
+        self._problem: str | None = None
+        self._by_kafka: dict[Key, str] = {}
+        self._again_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="definitions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow the file."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the thread, once the service stops."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.look(time.monotonic())
+            self._stop.wait(LOOK_SECONDS)
+
+    def look(self, now: float) -> None:
+        """Take the file if it has changed, or if Kafka has refused a definition some time ago."""
+        if self._file is None:
+            self._file = self._opened()
+            is_due = self._file is not None
+        else:
+            is_due = self._file.look()
+        if self._file is not None:
+            self._problem = self._file.problem
+            if is_due or (self._by_kafka and now >= self._again_at):
+                self._again_at = now + AGAIN_SECONDS
+                self._take_in(self._file)
+
+    def _opened(self) -> TopicsFile | None:
+        """Return the file. It may have changed since the service read it, and may be invalid now."""
+        try:
+            return TopicsFile(self._path)
+        except SowlineError as error:
+            if error.message != self._problem:
+                self._problem = error.message
+                log.error("topics file not taken", path=str(self._path), why=error.message)
+            return None
+
+    def _take_in(self, file: TopicsFile) -> None:
+        """Hand over what can take effect, and note the rest."""
+        self._by_kafka = {}
+        found = followed(self.topics, file.content)
+        while refusals := self._refused_by_kafka(found):
+            self._by_kafka |= refusals
+            found = followed(self.topics, file.content, self._by_kafka)
+        if self._stop.is_set():
+            return
+        if found.topics != self.topics:
+            self._take(found)
+            self.topics = found.topics
+            log.info(
+                "definitions changed",
+                new=_names(found.changes, Effect.NEW),
+                live=_names(found.changes, Effect.LIVE),
+                removed=_names(found.changes, Effect.REMOVED),
+            )
+        if found.refused != self.refused:
+            self.refused = found.refused
+            for change in self.refused:
+                log.error("definition refused", definition=change.name, why=self._why(change, file))
+
+    def _refused_by_kafka(self, found: Followed) -> dict[Key, str]:
+        """Create and check the Kafka topics of what changes; return why Kafka refuses some of it."""
+        refusals: dict[Key, str] = {}
+        taken = {change.key for change in found.changes if change.effect in (Effect.NEW, Effect.LIVE)}
+        named = {topic.name: topic for topic in found.topics.topics}
+        ensure: dict[Key, Callable[[], None]] = {}
+        for topic in named.values():
+            ensure[False, topic.name] = partial(self._cluster.ensure_topic, topic)
+        for fanout in found.topics.fanouts:
+            ensure[True, fanout.name] = partial(self._cluster.ensure_fanout, fanout, named[fanout.topic])
+        for key in taken - self._by_kafka.keys():
+            try:
+                wait_for_answer(ensure[key], self._stop)
+            except SowlineError as error:
+                refusals[key] = error.message
+        return refusals
+
+    def _why(self, change: DefinitionChange, file: TopicsFile) -> str:
+        """Return the sentence about a refused change, with its line in the file."""
+        try:
+            declaration = open_topics(file.path)
+        except SowlineError:
+            return str(change)
+        return str(declaration.problem(located(change, file.content), str(change)))
+
+    # for health and metrics; any thread may call these
+
+    def note(self) -> str | None:
+        """Return what of the file is not in effect, and why; None if all of it is."""
+        parts = [*([self._problem] if self._problem else []), *map(str, self.refused)]
+        return f"not in effect: {'; '.join(parts)}" if parts else None
+
+    def details(self) -> dict[str, Any]:
+        """Return the definitions in effect, by their hash, and what is refused, for `/status`."""
+        return {
+            "definitions": {
+                "digest": digest_of(describe(self.topics)),
+                "not_in_effect": [str(change) for change in self.refused],
+                "problem": self._problem,
+            }
+        }
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metric; docs/metrics.md describes it."""
+        yield GaugeMetricFamily(
+            "sowline_definitions_refused",
+            "Definitions of the file that are not in effect, counting a file that can't be read as one",
+            value=len(self.refused) + (self._problem is not None),
+        )
+
+
+def _names(changes: Iterable[DefinitionChange], effect: Effect) -> list[str]:
+    return [change.name for change in changes if change.effect is effect]
