@@ -15,7 +15,6 @@ from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import StartAgain
-from sowline.kafka.admin import SCHEMA_ENTRY_BYTES_MAX
 from sowline.kafka.clients import exact_producer
 from sowline.kafka.retriable import AWAY
 from sowline.native import raise_unless_panic
@@ -28,6 +27,10 @@ MESSAGE_CHARACTERS_MAX = 2000
 """Limit for the message of a dead letter, so that the letter always fits its topic."""
 
 CLOSE_SECONDS_MAX = 1.0
+
+MESSAGE_BYTES_MAX = 1_000_000_000
+"""The most that the client allows. Each Kafka topic has its own limit, and a topic that is defined later may have a
+larger one than all others."""
 
 LINGER_MS = 20
 """How long a message may wait for others. A message that is waited for is not delayed; librdkafka wakes up less
@@ -47,7 +50,6 @@ class Emitter:
     def __init__(
         self,
         kafka: KafkaConfig,
-        definitions: Sequence[TopicDefinition],
         stopping: Callable[[], bool],
         native: ModuleType | None = None,
     ) -> None:
@@ -55,11 +57,9 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
-        sizes = [definition.kafka.dead_bytes_max for definition in definitions]
-        if any(definition.reader is not None for definition in definitions):
-            sizes.append(SCHEMA_ENTRY_BYTES_MAX)
-        bytes_max = max(sizes)
-        self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error, linger_ms=LINGER_MS)
+        self._producer = exact_producer(
+            kafka, MESSAGE_BYTES_MAX, error_cb=self._on_error, linger_ms=LINGER_MS
+        )
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
         """Write changes and progress events to a changes partition, in order, with deltas if the definition says so.

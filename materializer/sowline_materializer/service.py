@@ -9,9 +9,11 @@ from typing import Any, get_args
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.config.definition_changes import Effect, Followed, Kind
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
+from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.kafka.health import KafkaHealth
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.native import Core, raise_unless_panic
@@ -39,9 +41,11 @@ class Materializer:
     """Runs one worker after another until the service stops. Each starts from the committed state."""
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
+        self.definitions = DefinitionsFollower(settings, topics, stop, self._redefine)
         self.core: Core = "python" if native_core(settings.core) is None else "native"
         self._settings = settings
         self._topics = topics
+        self._redefined = threading.Lock()
         self._stop = stop
         self._worker: Worker | None = None
         self._starting: StartPhase | None = None
@@ -56,8 +60,7 @@ class Materializer:
         while not self._stop.is_set():
             gc.collect()  # the previous worker is in reference cycles, and holds clients of Kafka
             try:
-                ensure_topics(self._settings.kafka_client, self._topics, self._stop)
-                self._worker = Worker(self._settings, self._topics, self._stop, self._start())
+                self._worker = self._next_worker()
                 self._worker.run()
             except DiskFull as error:
                 self._wait_for_room(str(error))
@@ -74,6 +77,22 @@ class Materializer:
                 # Python, which is the specification, continues from the committed state.
                 self._settings = self._settings.model_copy(update={"core": "python"})
                 self.core = "python"
+
+    def _next_worker(self) -> Worker:
+        # Definitions that change meanwhile wait for this worker. Given to the previous one, they would be lost.
+        with self._redefined:
+            ensure_topics(self._settings.kafka_client, self._topics, self._stop)
+            return Worker(self._settings, self._topics, self._stop, self._start())
+
+    def _redefine(self, followed: Followed) -> None:
+        """Let this worker, and each later one, apply the logs by these definitions."""
+        with self._redefined:
+            self._topics = followed.topics
+            if self._worker is not None:
+                for change in followed.changes:
+                    if change.effect is Effect.NEW and change.kind is Kind.TOPIC:
+                        self._start().begin(followed.topics.named(change.name), group_of(self._settings))
+                self._worker.redefinitions.put(followed)
 
     def _wait_for_room(self, why: str) -> None:
         """Leave the group, so that other workers can take the partitions, until the disk has space again."""
@@ -149,8 +168,8 @@ class Materializer:
         return None
 
     def details(self) -> dict[str, Any]:
-        """Return the details of `/status`: the core that applies plain log records."""
-        return {"core": self.core}
+        """Return the details of `/status`: the core that applies plain log records, and the definitions."""
+        return {"core": self.core} | self.definitions.details()
 
     def _statistics(self) -> WorkerStatistics:
         assert self._worker is not None
@@ -164,6 +183,7 @@ class Materializer:
             value=self._disk_full is not None,
         )
         yield from self.kafka_health.metrics()
+        yield from self.definitions.metrics()
         if self._worker is not None:
             yield from _metrics(self._statistics())
 
@@ -252,10 +272,19 @@ def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     share_arenas()
     materializer = Materializer(settings, topics, stop)
     log.info("applies log records", core=materializer.core)
-    health = HealthServer(materializer, settings.host, settings.port or USUAL_PORT, materializer.details)
+    health = HealthServer(
+        materializer,
+        settings.host,
+        settings.port or USUAL_PORT,
+        materializer.details,
+        materializer.definitions.note,
+    )
     health.start()
     materializer.kafka_health.start()
+    materializer.definitions.start()
     try:
         materializer.run()
     finally:
+        stop.set()
+        materializer.definitions.join()
         health.stop()

@@ -28,11 +28,11 @@ from sowline.config.settings import Settings
 from sowline.config.topics import Topics, open_topics, read_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, wait_for_answer
-from sowline.runtime.watched_file import WatchedFile
+from sowline.runtime.watched_file import Stamp, WatchedFile, stamp_of
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 AGAIN_SECONDS = 10.0
 """How often a definition that Kafka has refused is tried again."""
 
@@ -45,6 +45,14 @@ class TopicsFile(WatchedFile[Topics]):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, lambda path: read_topics(open_topics(path)), "a file of topics")
+        self._seen: Stamp | None = None
+
+    def look(self) -> bool:
+        """Read the file if it has changed, and has been the same for two looks."""
+        # An editor may be writing it. Half of a file may be valid, and the topics of the other half would be removed
+        # (test_a_file_that_is_being_written_waits).
+        seen, self._seen = self._seen, stamp_of(self.path, "a file of topics") if self.path.exists() else None
+        return seen == self._seen and super().look()
 
     def log_refused(self, why: str) -> None:
         """Log that the current file is not used."""
@@ -116,7 +124,7 @@ class DefinitionsFollower:
             found = followed(self.topics, file.content, self._by_kafka)
         if self._stop.is_set():
             return
-        if found.topics != self.topics:
+        if any(change.effect.is_taken for change in found.changes):
             self._take(found)
             self.topics = found.topics
             log.info(

@@ -122,9 +122,10 @@ class HealthServer:
         host: str,
         port: int,
         details: Callable[[], dict[str, Any]] = no_details,
+        note: Callable[[], str | None] = nothing,
     ) -> None:
-        """Serve them at an address; `details` returns further fields for `/status`."""
-        app = Starlette(routes=health_routes(service, details=details))
+        """Serve them at an address; `details` and `note` are those of `health_routes`."""
+        app = Starlette(routes=health_routes(service, note, details))
         connections = Connections(descriptors.share_out(descriptors.limit(), 0))
         config = uvicorn.Config(
             app,

@@ -81,6 +81,12 @@ class Service:
         return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
 
     @property
+    def threads(self) -> int:
+        """How many threads the process has."""
+        assert self._process is not None
+        return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))
+
+    @property
     def log(self) -> str:
         """What the process has written to its log, since its first start."""
         return self._log.read_text(errors="replace")
@@ -295,7 +301,7 @@ class System:
         self._services = ExitStack()
 
     def redefine(self, **given: list[dict[str, Any]]) -> None:
-        """Change parts of `topics.yaml`, for services that start later."""
+        """Change parts of `topics.yaml`, which running services follow."""
         self.config.write_text(yaml.safe_dump(self._given | given))
         self.topics: Topics = parse_topics(self.config.read_text())
 

@@ -89,7 +89,7 @@ def rebuild(
         lambda number: _log_of(plans, number),
         lambda number: PartitionReader(kafka, definition, number).bodies(),
     )
-    emitter = Emitter(kafka, [definition], lambda: False)
+    emitter = Emitter(kafka, lambda: False)
     try:
         checkpoints = {plan.offline.partition: _start_empty(kafka, emitter, plan) for plan in plans}
     except NotWritten as error:

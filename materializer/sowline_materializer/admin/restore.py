@@ -61,7 +61,7 @@ def restore(
     _require_empty(cluster, definition)
     topic_id = cluster.topic_id(definition.changes)
     starts = cluster.starts(definition.changes, range(definition.partitions))
-    emitter = Emitter(kafka, [definition], lambda: False)
+    emitter = Emitter(kafka, lambda: False)
     try:
         stand: list[Event] = [
             _restore_part(

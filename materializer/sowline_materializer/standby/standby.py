@@ -7,7 +7,7 @@ owner waits for a copy. The copies have their own consumer, which is in no group
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -90,6 +90,7 @@ class Standby:
 
     def cover(self, owned: Iterable[PartitionId]) -> None:
         """Keep a copy of every partition that is not among the owned ones; they are started one after the other."""
+        self._by_changes = by_changes(self._definitions.values())
         for definition in self._definitions.values():
             for number in range(definition.partitions):
                 self._waiting.setdefault((definition.log, number), 0.0)
@@ -100,6 +101,16 @@ class Standby:
         """Keep the store of a partition that moves away as a copy; start later, because Kafka may be unavailable."""
         self._held[partition_id] = store
         self._waiting[partition_id] = 0.0
+
+    def end_copies(self, logs: Collection[str]) -> None:
+        """Close the copies of logs whose definitions are about to change; `cover` starts those that are still wanted."""
+        for partition_id in [one for one in self._copies if one[0] in logs]:
+            copy = self._copies[partition_id]
+            self._forget(partition_id)
+            copy.close()
+        for partition_id in [one for one in self._held if one[0] in logs]:
+            self._held.pop(partition_id).close()
+        self._waiting = {one: at for one, at in self._waiting.items() if one[0] not in logs}
 
     def take_over(self, partition_id: PartitionId) -> RocksStore | None:
         """End the copy of a partition that this worker owns from now on; return its store, open and checked.

@@ -55,8 +55,9 @@ class Recovering:
 
 
 class StartPhase:
-    """Where the partitions of transient topics begin when the service starts. Created before a worker joins the
-    group.
+    """Where the partitions of transient topics begin when the service starts, or when they are defined while it runs.
+
+    Created before a worker joins the group.
     """
 
     def __init__(self, cluster: Cluster, group: str, definitions: Iterable[TopicDefinition]) -> None:
@@ -66,8 +67,7 @@ class StartPhase:
         self._changes_ends: dict[PartitionId, int] = {}
         if transient and cluster.is_empty_group(group):
             for definition in transient:
-                ends = cluster.ends(definition.changes, range(definition.partitions))
-                self._changes_ends |= {(definition.log, number): end for number, end in ends.items()}
+                self._changes_ends |= self._ends(definition)
 
     def offset(self, partition_id: PartitionId, changes_end: int, log_end: int) -> int | None:
         """Return the start offset of a partition in its log; None if it continues, as it has had an owner since."""
@@ -76,9 +76,24 @@ class StartPhase:
         time = self._definitions[partition_id[0]].recovery_time
         return log_end if time is None else self._cluster.offset_at(*partition_id, time)
 
-    def over(self) -> None:
-        """End the phase: the first partitions were assigned; from now on they only move."""
-        self._changes_ends = {}
+    def _ends(self, definition: TopicDefinition) -> dict[PartitionId, int]:
+        ends = self._cluster.ends(definition.changes, range(definition.partitions))
+        return {(definition.log, number): end for number, end in ends.items()}
+
+    def begin(self, definition: TopicDefinition, group: str) -> None:
+        """Let a topic that was just defined begin at its recovery point, unless a worker already has a part of it."""
+        if not definition.starts_empty:
+            return
+        # The ends first. A worker that opens a partition in between is an owner, or has written behind its end.
+        ends = self._ends(definition)
+        if all(log != definition.log for log, _ in self._cluster.owned(group)):
+            self._definitions[definition.log] = definition
+            self._changes_ends |= ends
+
+    def over(self, partition_ids: Iterable[PartitionId]) -> None:
+        """End the phase of partitions that were assigned: from now on they only move."""
+        for partition_id in partition_ids:
+            self._changes_ends.pop(partition_id, None)
 
 
 class Assignment:
@@ -112,13 +127,13 @@ class Assignment:
         """Open partitions that the group gives to this worker."""
         self._open_all(partitions)
         if partitions and self._start_phase is not None:
-            self._start_phase.over()
+            self._start_phase.over((one.topic, one.partition) for one in partitions)
         consumer.incremental_assign(partitions)
         self.pause_stopped(consumer)
         self.is_complete, self.opening = True, []
 
     def reopen(self, consumer: Consumer, partition_ids: Sequence[PartitionId]) -> None:
-        """Open partitions again whose log is no longer that of their state, and continue where their era begins."""
+        """Open partitions again, and continue from their states: their log or their definition is another one."""
         partitions = [TopicPartition(*one) for one in partition_ids]
         self._release(consumer, partitions)
         self._open_all(partitions)

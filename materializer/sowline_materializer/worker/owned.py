@@ -1,6 +1,6 @@
 """The partitions that a worker owns. Assignment, batches and repair share them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,8 +25,9 @@ class OwnedPartitions:
     """The open partitions of a worker, and why others that were assigned to it are stopped."""
 
     def __init__(self, definitions: Mapping[str, TopicDefinition]) -> None:
-        self.definitions = definitions
-        """The definitions of the topics, by their log topics."""
+        self.definitions = dict(definitions)
+        """The definitions of the topics, by their log topics. Those that left the file stay until the group has taken
+        their partitions."""
         self.partitions: dict[PartitionId, Partition] = {}
         self.stores: dict[PartitionId, WriteBehindStore[RocksStore]] = {}
         self.owner_commands: dict[PartitionId, OwnerCommands] = {}
@@ -36,6 +37,10 @@ class OwnedPartitions:
     def assigned(self) -> list[PartitionId]:
         """The partitions that are open or stopped."""
         return [*self.partitions, *self.stopped]
+
+    def of_logs(self, logs: Collection[str]) -> list[PartitionId]:
+        """Return the partitions of some logs that are open or stopped."""
+        return [one for one in self.assigned if one[0] in logs]
 
     def add(self, partition_id: PartitionId, partition: Partition) -> None:
         """Add a partition that was opened."""

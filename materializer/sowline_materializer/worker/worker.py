@@ -29,6 +29,7 @@ from sowline_materializer.worker.batch import BatchProcessor, now_ms
 from sowline_materializer.worker.counts import Counts, WorkerStatistics
 from sowline_materializer.worker.flush import Flush
 from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.redefinitions import Redefinitions
 from sowline_materializer.worker.repair import Repair
 from sowline_materializer.worker.replaced_logs import ReplacedLogs
 from sowline_materializer.worker.schemas import Schemas
@@ -84,7 +85,7 @@ class Worker:
         kafka = settings.kafka_client
         self._cluster = cluster = Cluster(kafka, stop)
         native = native_core(settings.core)
-        self._emitter = emitter = Emitter(kafka, topics.topics, stop.is_set, native)
+        self._emitter = emitter = Emitter(kafka, stop.is_set, native)
         fetched = FetchedIds(kafka)
         self._consumer = self._make_consumer(
             sum(definition.partitions for definition in topics.topics), fetched
@@ -108,6 +109,7 @@ class Worker:
         self._assignment = Assignment(
             settings, cluster, owned, repair, schemas, self._standby, start_phase, native
         )
+        self.redefinitions = Redefinitions(owned, self._assignment, self._standby, self._subscribe)
 
     def _make_consumer(self, partitions: int, fetched: FetchedIds) -> Consumer:
         session = self._settings.session_timeout_ms
@@ -142,13 +144,9 @@ class Worker:
         try:
             if self._standby is not None:
                 self._warm_up(self._standby)
-            self._consumer.subscribe(
-                list(self._owned.definitions),
-                on_assign=raising(self._assignment.on_assign),
-                on_revoke=raising(self._assignment.on_revoke),
-                on_lost=raising(self._assignment.on_lost),
-            )
+            self._subscribe(list(self._owned.definitions))
             while not self._stop.is_set():
+                self.redefinitions.take(self._consumer)
                 records_max = self._settings.batch_records_max
                 wait_seconds = 0.0 if is_copying else seconds_to_wait(len(self._owned.partitions))
                 messages = poll_batch(
@@ -171,6 +169,14 @@ class Worker:
                     is_copying = self._standby.work(max(COPY_SECONDS, spent))
         finally:
             self._close()
+
+    def _subscribe(self, logs: list[str]) -> None:
+        self._consumer.subscribe(
+            logs,
+            on_assign=raising(self._assignment.on_assign),
+            on_revoke=raising(self._assignment.on_revoke),
+            on_lost=raising(self._assignment.on_lost),
+        )
 
     def _warm_up(self, standby: Standby) -> None:
         """Make the copies before the group assigns any partition: other workers keep theirs until then."""

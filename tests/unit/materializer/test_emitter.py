@@ -106,7 +106,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
 @pytest.fixture
 def emitter(producer: FakeProducer) -> Emitter:
     """An emitter over the fake producer."""
-    return Emitter({}, TOPICS, lambda: False)
+    return Emitter({}, lambda: False)
 
 
 def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) -> None:
@@ -137,7 +137,7 @@ def native_changes(count: int) -> list[Change]:
 def test_changes_of_the_native_core_are_written_in_order(producer: FakeProducer, full: list[int]) -> None:
     """Before, between and behind other events, wherever the producer's queue is full for a moment."""
     native = pytest.importorskip("sowline_native")
-    emitter = Emitter({}, TOPICS, lambda: False, native)
+    emitter = Emitter({}, lambda: False, native)
     changes = native_changes(5)
     assert all(isinstance(change, native.Change) for change in changes)
     producer.no_space_for = [changes[n].value for n in full]
@@ -157,7 +157,7 @@ def test_changes_of_the_native_core_are_written_in_order(producer: FakeProducer,
 def test_a_panic_leaves_changes_to_python(producer: FakeProducer) -> None:
     """The same messages, one by one."""
     native = pytest.importorskip("sowline_native")
-    emitter = Emitter({}, TOPICS, lambda: False, type("Module", (), vars(native) | {"messages": panic}))  # type: ignore[arg-type]
+    emitter = Emitter({}, lambda: False, type("Module", (), vars(native) | {"messages": panic}))  # type: ignore[arg-type]
     changes = native_changes(5)
     emitter.events(ORDERS, 3, changes)
     assert producer.produced == [
@@ -269,7 +269,7 @@ def test_waiting_goes_on_until_kafka_has_it(emitter: Emitter, producer: FakeProd
 
 def test_waiting_ends_when_the_service_is_to_stop(producer: FakeProducer) -> None:
     """A Kafka that is away does not keep a service from stopping."""
-    emitter = Emitter({}, TOPICS, lambda: True)
+    emitter = Emitter({}, lambda: True)
     producer.stuck = 3
     emitter.events(ORDERS, 0, [CHANGE])
     with pytest.raises(NotWritten, match="stopping"):

@@ -85,7 +85,7 @@ def test_a_partition_that_somebody_has_had_since_goes_on() -> None:
 def test_after_the_first_assignment_partitions_only_move() -> None:
     """What comes later comes from somebody."""
     start = starting(FakeCluster())
-    start.over()
+    start.over([("now", 0)])
     assert start.offset(("now", 0), 7, 99) is None
 
 
