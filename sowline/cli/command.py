@@ -11,7 +11,9 @@ import click
 from sowline.cli.bench import bench
 from sowline.cli.connection import CONNECTION_OPTIONS
 from sowline.cli.dead import dead
+from sowline.cli.definitions import apply, plan, status
 from sowline.cli.doctor.command import doctor
+from sowline.cli.drop import drop
 from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.kafka import kafka
@@ -97,6 +99,7 @@ main.add_commands(
         "Run": (up, materializer, query_service, gateway, views, fanout, pipeline, kafka),
         "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
         "Write": (publish, delta_publish, delta, delete),
+        "Define": (plan, apply, status, drop),
         "Operate": (top, doctor, bench, dead, schemas, dump, verify, backup, restore, rebuild, token),
     }
 )

@@ -72,8 +72,8 @@ WHY: Final[Mapping[Effect, str]] = {
     Effect.LIVE: "",
     Effect.REMOVED: "its subscriptions end; nothing in Kafka or on disk is deleted",
     Effect.RESTART: "restart the services",
-    Effect.REBUILD: "stop the materializers and run sowline rebuild, or define a new topic",
-    Effect.IMPOSSIBLE: "define a new topic",
+    Effect.REBUILD: "stop the materializers and run sowline rebuild, or give it another name",
+    Effect.IMPOSSIBLE: "define it under another name",
 }
 """What an effect means for the user."""
 
@@ -120,7 +120,7 @@ class Described:
 
     @classmethod
     def received(cls, sent: Mapping[str, Any]) -> "Described":
-        """Return the description that was sent; raise LookupError or ValueError."""
+        """Return the description that was sent; raise LookupError, TypeError or ValueError."""
         return cls(Kind(sent["kind"]), sent["name"], tuple(sent["reads"]), sent["deciding"], sent["fields"])
 
 

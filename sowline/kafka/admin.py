@@ -231,10 +231,11 @@ class Cluster:
             "can't be deleted",
         )
         self._wait_for(
-            lambda: set(names).isdisjoint(self._known_topics()), f"{', '.join(names)} was not deleted"
+            lambda: set(names).isdisjoint(self.topic_names()), f"{', '.join(names)} was not deleted"
         )
 
-    def _known_topics(self) -> Iterable[str]:
+    def topic_names(self) -> Iterable[str]:
+        """Return the names of all topics."""
         return self._patiently(lambda: self._admin.list_topics(timeout=ADMIN_SECONDS)).topics
 
     def topic_id(self, name: str) -> str:

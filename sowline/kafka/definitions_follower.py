@@ -171,10 +171,12 @@ class DefinitionsFollower:
         return f"not in effect: {'; '.join(parts)}" if parts else None
 
     def details(self) -> dict[str, Any]:
-        """Return the definitions in effect, by their hash, and what is refused, for `/status`."""
+        """Return the definitions in effect, without their content, and what is refused, for `/status`."""
+        described = describe(self.topics)
         return {
             "definitions": {
-                "digest": digest_of(describe(self.topics)),
+                "digest": digest_of(described),
+                "described": [one.sent() for one in described],
                 "not_in_effect": [str(change) for change in self.refused],
                 "problem": self._problem,
             }

@@ -1,6 +1,7 @@
 """Odd inputs by the million, for both cores: `python -m tests.fuzz [TARGET …] --seconds 600 [--seed 7]`.
 
-Each target runs for so many seconds. A panic counts as a failure. A failure names the seed that finds it again.
+Each target runs for so many seconds of CPU on each core, whatever else the machine does. A panic counts as a failure.
+A failure names the seed that finds it again.
 """
 
 import argparse
@@ -15,10 +16,10 @@ from sowline.runtime.native import MODULE
 
 
 def seeds(target: str, first: int, seconds: float) -> tuple[Counter[str], list[str]]:
-    """Run a target from a seed on, for about so many seconds; return what was counted, and what failed."""
+    """Run a target from a seed on, for about so many seconds of CPU; return what was counted, and what failed."""
     from tests.fuzz.targets import TARGETS
 
-    deadline, seed, failed = time.monotonic() + seconds, first, []
+    deadline, seed, failed = time.process_time() + seconds, first, []
     counts = Counter[str]()
     while True:
         try:
@@ -29,7 +30,7 @@ def seeds(target: str, first: int, seconds: float) -> tuple[Counter[str], list[s
         except BaseException as difference:
             failed.append(f"python -m tests.fuzz {target} --seconds 0 --seed {seed}: {difference!r:.2000}")
         seed += 1
-        if time.monotonic() >= deadline:
+        if time.process_time() >= deadline:
             return counts, failed
 
 
@@ -44,7 +45,7 @@ def main() -> int:
     parser.add_argument(
         "targets", nargs="*", choices=[[], *TARGETS], help="what to run; all if none is named"
     )
-    parser.add_argument("--seconds", type=float, default=600, help="how long each; 0 runs one seed")
+    parser.add_argument("--seconds", type=float, default=600, help="seconds of CPU for each; 0 runs one seed")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**9, help="the first seed")
     given = parser.parse_args()
     cores = os.cpu_count() or 1 if given.seconds else 1

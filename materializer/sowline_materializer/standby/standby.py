@@ -103,7 +103,7 @@ class Standby:
         self._waiting[partition_id] = 0.0
 
     def end_copies(self, logs: Collection[str]) -> None:
-        """Close the copies of logs whose definitions are about to change; `cover` starts those that are still wanted."""
+        """Close the copies of logs whose definitions change; `cover` starts those that are still wanted."""
         for partition_id in [one for one in self._copies if one[0] in logs]:
             copy = self._copies[partition_id]
             self._forget(partition_id)
