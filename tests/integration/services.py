@@ -42,8 +42,8 @@ SHARDS = int(os.environ.get("SHARDS", "0"))
 class Service:
     """One service process. It can't outlive the tests, and may be killed and started again on the same port."""
 
-    def __init__(self, name: str, directory: Path, **settings: object) -> None:
-        self.port = free_port()
+    def __init__(self, name: str, directory: Path, port: int | None = None, **settings: object) -> None:
+        self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._name = name
         self._log = directory / f"{name}-{self.port}.log"
@@ -305,7 +305,7 @@ class System:
         self.config.write_text(yaml.safe_dump(self._given | given))
         self.topics: Topics = parse_topics(self.config.read_text())
 
-    def service(self, name: str, **settings: object) -> Service:
+    def service(self, name: str, kind: "type[Service]" = Service, **settings: Any) -> Service:
         """Return a service of this system, to be started; it ends with the system."""
         common = {"kafka": self.kafka, "config": self.config, "group": self.group}
         common["data_dir"] = self.directory / "sow"
@@ -313,7 +313,7 @@ class System:
         if name == "query_service" and SHARDS and "shard" not in settings:
             service: Service = ShardedService(SHARDS, name, self.directory, **given)
         else:
-            service = Service(name, self.directory, **given)
+            service = kind(name, self.directory, **given)
         self._services.callback(service.close)
         return service
 
