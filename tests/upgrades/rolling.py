@@ -12,7 +12,7 @@ import pytest
 
 from sowline import Client
 from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
-from tests.integration.services import EarlierService, Service, System, system
+from tests.integration.services import Service, System, system
 from tests.integration.test_two_workers import ViewLog
 from tests.waiting import wait_for
 
@@ -27,7 +27,7 @@ class Rolled:
     """A process that is of the version before or of this one, and what it keeps."""
 
     def __init__(self, made: System, name: str, **settings: object) -> None:
-        self.earlier = made.service(name, EarlierService, **settings)
+        self.earlier = made.earlier_service(name, **settings)
         self.later = made.service(name, port=self.earlier.port, **settings)
         self.now: Service = self.earlier
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sowline.config.declared_topic import DeclaredTopic
 from sowline.config.definition_changes import (
@@ -82,7 +82,7 @@ def test_a_topic_without_records_can_not_get_them() -> None:
 
 def test_the_table_of_effects_names_real_fields() -> None:
     """A field that is renamed would become a live one without a sound."""
-    models = {
+    models: dict[Kind, type[BaseModel]] = {
         Kind.TOPIC: DeclaredTopic,
         Kind.VIEW: ViewDefinition,
         Kind.CONFLATED: ConflatedDefinition,
