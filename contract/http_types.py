@@ -221,7 +221,7 @@ class WrittenReport(msgspec.Struct, forbid_unknown_fields=True):
     commands: int
     """Commands that were written."""
     bookmark: str
-    """Their positions on the log."""
+    """Their positions in the log."""
     outcomes: dict[str, int] | UnsetType = UNSET
     """How many commands had each outcome."""
     records_deleted: int | UnsetType = UNSET

@@ -193,7 +193,7 @@ class AckSuccess(AckOfCommand, tag="ack", kw_only=True):
     status: Literal["success"]
     """The command succeeded."""
     bookmark: str | UnsetType = UNSET
-    """The instant of a read, the begin or end of a subscription, or the position of a write on the log."""
+    """The instant of a read, the begin or end of a subscription, or the position of a write in the log."""
     sub_id: str | UnsetType = UNSET
     """The subscription that the command began."""
     up_to: str | UnsetType = UNSET

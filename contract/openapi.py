@@ -66,7 +66,7 @@ _ABOUT: dict[str, tuple[Schema, str]] = {
     "sequence": (_TEXT, "The number of the command, `n` or `n.m`; it only rises."),
     "tags": (_TEXT, "The tags of a write to a document, with commas."),
     "change_id": (_TEXT, "The writer's own id for a write to a document."),
-    "sow_key": (_TEXT, "The SOW key of the one record, on a topic whose keys publishers give."),
+    "sow_key": (_TEXT, "The SOW key of the one record, on a topic whose publishers supply the keys."),
     "fields": (
         _TEXT,
         "The paths of what a delta in the topic's message type changes, with commas, if it does not show that.",

@@ -20,7 +20,7 @@ ACCESS = (
         "behind",
         "this replica is at orders:0@1187, before the bookmark; retry later",
         "The replica, or in Spark the changes topic, has not reached the bookmark yet. For a write, the"
-        " command is on the log, but the service had not applied it within 30 s.",
+        " command is in the log, but the service had not applied it within 30 s.",
         "Retry a read. Don't repeat a write: it will be applied. If the error persists, check the materializer:"
         " [runbooks](runbooks.md).",
     ),

@@ -46,7 +46,7 @@ OPERATION = (
     Reason(
         "check failed",
         "qty > 0",
-        "A check of a [pipeline](pipeline-file.md) refused a row. The row becomes a dead letter.",
+        "A check of a [pipeline](pipeline-file.md) rejected a row. The row becomes a dead letter.",
         "Correct the row at its source, or change the check.",
     ),
     Reason(
@@ -135,7 +135,7 @@ OPERATION = (
     Reason(
         "not registered",
         "expected to register a schema under fanout.late-value, but the registry answered 409: incompatible",
-        "The schema registry refused a schema.",
+        "The schema registry rejected a schema.",
         "Register the schema manually, or change the subject's compatibility level in the registry.",
     ),
     Reason(

@@ -6,7 +6,7 @@ RECORDS = (
     Reason(
         "bad definition",
         "expected a define without a Kafka key, got one",
-        "A `define` command on the log is malformed. Only materializers write these commands.",
+        "A `define` command in the log is malformed. Only materializers write these commands.",
         "Stop the program that writes `sow.command: define` to the log.",
     ),
     Reason(

@@ -131,7 +131,7 @@ def _check(letter: Letter, command: str) -> None:
 
 
 def _keys_come_from_kafka(client: Client, topic: str) -> bool:
-    """Whether publishers give the keys of the topic's records."""
+    """Whether publishers supply the keys of the topic's records."""
     keys = {one["name"]: one["key"] for one in client.topics()["topics"]}
     return isinstance(keys.get(topic), dict) and "from" in keys[topic]
 

@@ -75,9 +75,9 @@ def _writing(command: Command) -> Command:
 
 
 def _keyed(command: Command) -> Command:
-    """Add the options that give records their keys, for topics whose publishers give keys."""
+    """Add the options that give records their keys, for topics whose publishers supply the keys."""
     options = (
-        click.option("--key", help="The record's SOW key, on a topic whose keys publishers give."),
+        click.option("--key", help="The record's SOW key, on a topic whose publishers supply the keys."),
         click.option(
             "--keyed",
             is_flag=True,

@@ -61,10 +61,10 @@ SENT: dict[str, dict[str, str]] = {
         RECEIVED: "immediately",
         PROCESSED: "when the outcome of each earlier command is known",
         COMPLETED: "with `processed`",
-        PERSISTED: "when Kafka has acknowledged or refused each earlier command",
+        PERSISTED: "when Kafka has acknowledged or rejected each earlier command",
     },
 }
-"""For each command, the acknowledgements that a client can request, and when the service sends each. It refuses all
+"""For each command, the acknowledgements that a client can request, and when the service sends each. It rejects all
 others."""
 
 INVALID = "invalid ack type"

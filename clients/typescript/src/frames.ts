@@ -781,7 +781,7 @@ export interface AckSuccess {
   ack_type: "completed" | "persisted" | "processed" | "received";
   /** The command succeeded. */
   status: "success";
-  /** The instant of a read, the begin or end of a subscription, or the position of a write on the log. */
+  /** The instant of a read, the begin or end of a subscription, or the position of a write in the log. */
   bookmark?: string;
   /** The subscription that the command began. */
   sub_id?: string;
