@@ -26,12 +26,12 @@ from sowline.serving.query_slots import QuerySlots
 from sowline.serving.window_memory import WindowMemory
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.redefinitions import TopicRedefinitions
 from sowline_query_service.server.server import server_of
 from sowline_query_service.snapshots.snapshots import Snapshots
 from sowline_query_service.topics.followed_partitions import Batches, Replicas
 from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
-from sowline_query_service.topics.redefinitions import TopicRedefinitions
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_metrics import topic_metrics
 
