@@ -145,6 +145,7 @@ OUTAGE_SHOWN = r"""() => {
 }"""
 
 
+DRAWN = "() => document.querySelector('#carriers rect') && document.body.dataset.phase"
 # The phases in which the clock moves.
 CLOCK_WATCHED = """() => {
   window.moved = new Set();
@@ -158,6 +159,12 @@ def _kill_and_recover(page: Page) -> None:
     page.evaluate(CLOCK_WATCHED)
     page.get_by_role("button", name="Kill the materializer").click()
     page.wait_for_function(OUTAGE_SHOWN, polling="raf")
+    # A page that is opened during the outage shows what there is.
+    late = page.context.new_page()
+    late.goto(page.url)
+    drawn = late.wait_for_function(DRAWN, polling="raf").json_value()
+    late.close()
+    assert drawn != "live"
     expect(page.locator("#events .ok")).to_contain_text(
         re.compile(
             r"Materializer was killed.*Back after \d+\.\d s\. [\d,]+ flights compared: nothing was lost\."

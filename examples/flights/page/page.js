@@ -51,10 +51,11 @@ let isStill = false;
 
 /**
  * After an outage, what was written meanwhile comes in one go, and not in the order of its moments. Until all of it is
- * there, the page stays as it was: a board of one moment, and the clock of that moment.
+ * there, the page stays as it was: a board of one moment, and the clock of that moment. One that is opened meanwhile has
+ * nothing yet to keep, and fills.
  */
 const HELD = ["down", "catching-up"];
-const isHeld = () => HELD.includes(phaseNow());
+const isHeld = () => HELD.includes(phaseNow()) && Object.keys(views).every((name) => moments.of(name) !== undefined);
 
 /** What is shown of each view: all of one instant, as the clock is. */
 let shown = { departures: [], carriers: [], delays: [], arrivals: [] };

@@ -56,7 +56,7 @@ function stateOf(live, isLoading, sheet, served, topics) {
   const late = served.lag === null ? "lag unknown" : lateness(served);
   if (late) return ["warn", late];
   const source = sourceLateness(served, topics);
-  return source ? ["warn", `live, but ${source}`] : STATES.live;
+  return source ? ["warn", source] : STATES.live;
 }
 
 // How many records match, if the grid does not hold all of them; and how to come to the others.

@@ -200,7 +200,7 @@ export function TopicPage({ topic, route }) {
   return html`
     <section class="topic ${seen ? "old" : ""}" aria-labelledby="topic-title">
       <${Breadcrumb} route=${route} page="topic" />
-      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} trouble=${trouble ?? sourceLateness(now, answer.body.topics)} />`}
+      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} trouble=${trouble} source=${sourceLateness(now, answer.body.topics)} />`}
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!now && !error && html`<p class="muted" role="status">${answer ? "The query service serves this topic no more." : "Loading the topic…"}</p>`}
