@@ -141,7 +141,7 @@ def test_a_removed_topic_ends_its_subscriptions(serving: Serving) -> None:
     serving.wait_ids("trades", 1)
 
 
-def test_indexes_and_history_change_in_place(serving: Serving) -> None:
+def test_indexes_and_history_change_while_it_runs(serving: Serving) -> None:
     """A subscription reads on; the past begins where the history does, and ends with it."""
     with Client(serving.query.url) as client:
         orders = client.subscribe(serving.name("orders"))

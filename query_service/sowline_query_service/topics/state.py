@@ -295,7 +295,8 @@ class ServedTopics:
 
     def _make_declared(self, topic: TopicState) -> None:
         """Begin to make the indexes that a loaded topic's definition names."""
-        if not topic.loading and topic.indexes.are_declared:
+        declared = topic.definition.declared
+        if not topic.loading and (declared.indexes or declared.hash_indexes):
             task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
             self._making.add(task)
             task.add_done_callback(self._made)

@@ -80,11 +80,6 @@ class Indexes:
 
     # making
 
-    @property
-    def are_declared(self) -> bool:
-        """Whether the topic's definition names indexes."""
-        return bool(self._definition.declared.indexes or self._definition.declared.hash_indexes)
-
     async def make_declared(self) -> None:
         """Make the indexes that the topic's definition names."""
         paths = [parse_path(text) for text in self._definition.declared.indexes]
