@@ -40,6 +40,7 @@ BENCHMARKS = (
     "random_keys",
     "views",
     "relay",
+    "redefine",
     "growth",
     "idle",
     "keys",

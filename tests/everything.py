@@ -54,7 +54,7 @@ STEPS = (
     ),
     ("make", "test", "SHARDS=3", f"ARGS=-n 2 {' '.join(OVER_SHARDS)}"),
     ("make", "test", "SHARDS=2", "NODES=previous", f"ARGS=-n 2 {' '.join(OVER_EARLIER_NODES)}"),
-    ("make", "test", "ARGS=tests/upgrades/checks.py"),
+    ("make", "test", "ARGS=tests/upgrades/checks.py tests/upgrades/rolling.py"),
     ("make", "test", "STEPS=10000", "ARGS=tests/clients/test_typescript_views.py"),
     ("make", "test", "STARTS=20", "ARGS=tests/integration/test_fresh_starts.py"),
     ("make", "test", "ARGS=tests/distribution/checks.py"),

@@ -184,6 +184,12 @@ OPERATION = (
         "The directory holds no state of this partition, or there are no changes yet.",
     ),
     Reason(
+        "topic in use",
+        "expected a name that topics.yaml no longer defines, got 'orders': remove it there first",
+        "[`sowline drop`](definitions.md#removing-a-definition) deletes only what neither the file nor a service"
+        " defines.",
+    ),
+    Reason(
         "workers active",
         "expected no materializer to run, but group sowline has members. Stop them, and wait until the group is"
         " empty",

@@ -10,6 +10,7 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
@@ -33,6 +34,8 @@ CANCELLED_MIN = 60
 """Minutes after its scheduled departure at which a flight that never left is taken off the board."""
 TAXI_MIN, MILES_A_MIN = 30, 8
 """A flight that was diverted is known to be so when a usual one of its distance would have landed."""
+NEW_YORK_H, ATLANTIC = -5, (-4, False)
+"""New York's winter time, and the time of the destinations without a row among the airports: the Caribbean ones."""
 
 
 class Flight(NamedTuple):
@@ -126,12 +129,30 @@ def facts_of(flight: Flight) -> Iterator[Fact]:
     if flight.air_time == MISSING:
         yield Fact(left + (TAXI_MIN + int(flight.distance) // MILES_A_MIN) * 60, DIVERTED, flight)
     else:
-        yield Fact(left + int(flight.air_time) * 60, LANDED, flight)
+        yield Fact(_at_gate(flight, left + int(flight.air_time) * 60), LANDED, flight)
 
 
 def _due(flight: Flight) -> int:
     """Return the scheduled departure: `time_hour` is its hour, in UTC."""
     return int(datetime.fromisoformat(flight.time_hour).timestamp()) + int(flight.minute) * 60
+
+
+def _at_gate(flight: Flight, landed: int) -> int:
+    """Return the moment of `arr_time`, which is in the destination's time: the first such one after the landing."""
+    hours, has_summer_time = _zones().get(flight.dest, ATLANTIC)
+    if has_summer_time:
+        # New York's summer time is what the hour of the departure there differs by.
+        utc_hour = int(flight.time_hour[11:13])
+        hours += (int(flight.sched_dep_time) // 100 - utc_hour - NEW_YORK_H + 12) % 24 - 12
+    minute = int(flight.arr_time) // 100 * 60 + int(flight.arr_time) % 100
+    return landed + (minute - landed // 60 - hours * 60) % (24 * 60) * 60
+
+
+@cache
+def _zones() -> dict[str, tuple[int, bool]]:
+    """Return, by airport, how many hours its winter time is ahead of UTC, and whether it has summer time."""
+    with (_data() / "airports.csv").open(encoding="utf-8", newline="") as file:
+        return {row["faa"]: (int(row["tz"]), row["dst"] == "A") for row in csv.DictReader(file)}
 
 
 def feed_of(flights: Iterable[Flight]) -> list[Fact]:

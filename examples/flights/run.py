@@ -158,6 +158,7 @@ class Run:
         newest = self._view.latencies_ms[-LATENCIES:]
         return {
             "is_ending": self._is_ending,
+            "is_settled": self._settled(),
             "speed": self._feed.speed,
             "came_s": self._view.came_s,
             "latency_ms": percentile(newest, 0.5),

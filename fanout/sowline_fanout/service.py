@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
+from sowline.config.definition_changes import Kind
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.runner_service import Runners, RunnerService, RunnerState, RunnerWaits
@@ -23,10 +24,10 @@ class FanoutService(RunnerService):
 
     TASK = "write fanout"
     SERVICE = "the fanout service"
+    KINDS = frozenset({Kind.FANOUT})
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
-        self._fanouts = {fanout.name: fanout for fanout in topics.fanouts}
-        super().__init__(settings, topics, stop, self._fanouts)
+        super().__init__(settings, topics, stop)
         self._registry = Registry(settings.registry) if settings.registry else None
 
     def _prepare(self, stack: ExitStack) -> None:
@@ -43,11 +44,11 @@ class FanoutService(RunnerService):
                 log.warning("fanout waits for the schema registry", fanout=runners.name, why=error.message)
             raise RunnerWaits(f"waiting for the schema registry: {error.message}") from error
 
-    def _runner(self, name: str, stack: ExitStack) -> FanoutRunner:
-        fanout = self._fanouts[name]
+    def _runner(self, name: str, stop: threading.Event, stack: ExitStack) -> FanoutRunner:
+        fanout = next(one for one in self._topics.fanouts if one.name == name)
         source = self._topics.named(fanout.topic)
         values = TypedValues.of(fanout, source, self._registry)
-        return FanoutRunner(self._settings, fanout, source, self._stop, values)
+        return FanoutRunner(self._settings, fanout, source, stop, values)
 
     def _log_restart(self, name: str, why: str) -> None:
         log.error("restarting from committed offsets", fanout=name, why=why)

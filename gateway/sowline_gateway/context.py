@@ -56,7 +56,7 @@ class GatewayContext:
     ) -> Self:
         """Return the context of a gateway that writes to this Kafka."""
         destination = NodesDestination(nodes, http, limits)
-        writes = WriteService(destination, CommandWriter(kafka, nodes.topics.values()))
+        writes = WriteService(destination, CommandWriter(kafka, nodes.topics))
         streams, typed = SharedStreams(nodes), TypedMessages(nodes.topics)
         return cls(nodes, http, limits, writes, streams, typed, QuerySlots(slots), WindowMemory(views))
 

@@ -15,7 +15,7 @@ from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import StartAgain
-from sowline.kafka.clients import exact_producer
+from sowline.kafka.clients import MESSAGE_BYTES_MAX, exact_producer
 from sowline.kafka.retriable import AWAY
 from sowline.native import raise_unless_panic
 from sowline_materializer.core.step import DeadLetter, Forward
@@ -27,10 +27,6 @@ MESSAGE_CHARACTERS_MAX = 2000
 """Limit for the message of a dead letter, so that the letter always fits its topic."""
 
 CLOSE_SECONDS_MAX = 1.0
-
-MESSAGE_BYTES_MAX = 1_000_000_000
-"""The most that the client allows. Each Kafka topic has its own limit, and a topic that is defined later may have a
-larger one than all others."""
 
 LINGER_MS = 20
 """How long a message may wait for others. A message that is waited for is not delayed; librdkafka wakes up less
@@ -57,6 +53,7 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
+        # A topic that is defined later may have larger messages than all others.
         self._producer = exact_producer(
             kafka, MESSAGE_BYTES_MAX, error_cb=self._on_error, linger_ms=LINGER_MS
         )

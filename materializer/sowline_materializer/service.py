@@ -9,7 +9,7 @@ from typing import Any, get_args
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sowline.config.definition_changes import Effect, Followed, Kind
+from sowline.config.definition_changes import ChangeEffect, Followed, Kind
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
@@ -90,7 +90,7 @@ class Materializer:
             self._topics = followed.topics
             if self._worker is not None:
                 for change in followed.changes:
-                    if change.effect is Effect.NEW and change.kind is Kind.TOPIC:
+                    if change.effect is ChangeEffect.NEW and change.kind is Kind.TOPIC:
                         self._start().begin(followed.topics.named(change.name), group_of(self._settings))
                 self._worker.redefinitions.put(followed)
 

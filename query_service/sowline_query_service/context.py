@@ -37,10 +37,6 @@ class ServiceContext:
 
     def __post_init__(self) -> None:
         self.destination = ReplicaDestination(self.state)
-        self.writes = WriteService(
-            self.destination, CommandWriter(self.kafka, self.destination.topics.values())
-        )
-        self.typed_messages = TypedMessages(
-            {name: topic.definition for name, topic in self.state.topics.items()}
-        )
+        self.writes = WriteService(self.destination, CommandWriter(self.kafka, self.destination.topics))
+        self.typed_messages = TypedMessages(self.state.definitions)
         self.timelines = TimelineReader(self.kafka, self.limits.bytes_max)

@@ -4,17 +4,19 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.config.definition_changes import Followed
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.changes_driver import ChangesPartition
+from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.kafka.health import KafkaHealth
 from sowline.language.emodb import use_native
 from sowline.native import Core
@@ -24,12 +26,14 @@ from sowline.serving.query_slots import QuerySlots
 from sowline.serving.window_memory import WindowMemory
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.redefinitions import TopicRedefinitions
 from sowline_query_service.server.server import server_of
 from sowline_query_service.snapshots.snapshots import Snapshots
 from sowline_query_service.topics.followed_partitions import Batches, Replicas
 from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
 from sowline_query_service.topics.state import ServedTopics
+from sowline_query_service.topics.topic_metrics import topic_metrics
 
 log = structlog.get_logger()
 
@@ -55,8 +59,7 @@ class QueryService:
             native,
             settings.shard,
         )
-        for topic in self._state.topics.values():
-            topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
+        self._state.describe(socket.gethostname(), settings.group)
         self._dispatcher = Dispatcher()
         self._slots = QuerySlots(slot_limits(settings))
         self._views = WindowMemory(view_limits(settings))
@@ -91,11 +94,21 @@ class QueryService:
         )
         self._state.sample_soon = self._log_ends.sample_soon
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
+        self._stopping = threading.Event()
+        self._definitions = DefinitionsFollower(settings, topics, self._stopping, self._redefine)
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = server_of(
-            settings, context, self, self._kafka_health.lost, self._client_port.connections, self._details
+            settings, context, self, self._note, self._client_port.connections, self._details
         )
         self._state.listen(self._dispatcher.on_changes)
+        self._redefinitions = TopicRedefinitions(
+            self._state,
+            self._dispatcher,
+            self._follower,
+            self._log_ends,
+            settings.shard,
+            self._server.sessions.clients.end_subscriptions_to,
+        )
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""
@@ -122,12 +135,14 @@ class QueryService:
             yield beginning
         finally:
             stop.set()
+            self._stopping.set()
             # It may be starting the follower at this moment, and a thread that starts after the stop would never end.
             await asyncio.wait([beginning])
             await self._writer.close()
             if not _has_failed(beginning) and beginning.result():
                 # In a thread: the follower's last call may still wait for this event loop.
                 await asyncio.to_thread(follower.stop)
+                await asyncio.to_thread(self._definitions.join)
                 await asyncio.to_thread(self._log_ends.stop)
             await asyncio.to_thread(self._snapshots.stop)
 
@@ -137,6 +152,7 @@ class QueryService:
             follower.start()
             self._log_ends.start()
             self._snapshots.start(follower.partitions.topic_id)
+            self._definitions.start()
         return is_there
 
     def _take(self, batches: Batches) -> list[ChangesPartition]:
@@ -164,16 +180,21 @@ class QueryService:
         """Return why only a restart can help; None if the service works."""
         return self._state.broken
 
+    def _note(self) -> str | None:
+        """Return what does not stop the service: Kafka is away, or definitions are not in effect."""
+        return self._kafka_health.lost() or self._definitions.note()
+
+    def _redefine(self, followed: Followed) -> None:
+        self._redefinitions.take(followed)
+
     def _details(self) -> dict[str, Any]:
-        """Return the details of `/status`: the core that loads plain changes."""
-        return {"core": self.core}
+        """Return the details of `/status`: the core that loads plain changes, and the definitions."""
+        return {"core": self.core} | self._definitions.details()
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
-        records = GaugeMetricFamily("sowline_records", "Records in the State of the World", labels=["topic"])
-        for name, topic in self._state.topics.items():
-            records.add_metric([name], topic.size)
-        yield records
+        yield from topic_metrics(self._state)
+        yield from self._definitions.metrics()
         yield self._core_metric()
         yield panic_metric()
         yield from self._kafka_health.metrics()
@@ -181,14 +202,9 @@ class QueryService:
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
         )
         yield from self._snapshots.metrics()
-        yield from self._history_metrics()
-        yield from self._timeline_metrics()
         yield from self._client_port.metrics(self._server, self._slots, self._views)
         yield GaugeMetricFamily(
             "sowline_subscriptions_live", "Live subscriptions", value=self._dispatcher.live
-        )
-        yield CounterMetricFamily(
-            "sowline_replica_changes", "Changes applied to the replica", value=self._state.changes_applied
         )
         yield CounterMetricFamily(
             "sowline_messages_sent",
@@ -200,7 +216,6 @@ class QueryService:
             "Times that a subscription left live delivery because its client was too slow",
             value=self._dispatcher.fell_behind,
         )
-        yield from self._lag_metrics()
 
     def _core_metric(self) -> Metric:
         topics = self._state.topics.values()
@@ -211,81 +226,6 @@ class QueryService:
         cores.add_metric(["native"], native)
         cores.add_metric(["python"], sum(len(topic.partitions) for topic in topics) - native)
         return cores
-
-    def _lag_metrics(self) -> Iterator[Metric]:
-        behind = GaugeMetricFamily(
-            "sowline_replica_behind_changes", "Changes that the replica has not yet applied", labels=["topic"]
-        )
-        lag_records = GaugeMetricFamily(
-            "sowline_lag_records",
-            "Records of the log that queries do not see yet",
-            labels=["topic", "partition"],
-        )
-        lag_seconds = GaugeMetricFamily(
-            "sowline_lag_seconds",
-            "Time since the service was last known to have applied the log up to its end",
-            labels=["topic", "partition"],
-        )
-        for name, topic in self._state.topics.items():
-            if (changes := self._state.changes_behind(topic)) is not None:
-                behind.add_metric([name], changes)
-            for number, lag in topic.lags().items():
-                if lag.records is not None:
-                    lag_records.add_metric([name, str(number)], lag.records)
-                if lag.seconds is not None:
-                    lag_seconds.add_metric([name, str(number)], lag.seconds)
-        yield lag_records
-        yield lag_seconds
-        yield behind
-        yield self._state.delays.family(
-            "sowline_append_to_delivery_seconds",
-            "From a change's append to the log until it was put into clients' outboxes",
-        )
-
-    def _history_metrics(self) -> Iterator[Metric]:
-        states = GaugeMetricFamily(
-            "sowline_history_states",
-            "Past versions of records that a topic's history keeps",
-            labels=["topic"],
-        )
-        oldest = GaugeMetricFamily(
-            "sowline_history_oldest_seconds",
-            "Earliest time at which a topic can be queried, in seconds since 1970",
-            labels=["topic"],
-        )
-        for name, topic in self._state.topics.items():
-            if topic.histories:
-                states.add_metric([name], sum(history.states for history in topic.histories))
-                oldest.add_metric([name], max(history.floor for history in topic.histories) / 1000)
-        yield states
-        yield oldest
-        histories = self._state.histories
-        yield GaugeMetricFamily(
-            "sowline_history_bytes", "Estimated memory of all histories", value=histories.nbytes
-        )
-        yield CounterMetricFamily(
-            "sowline_history_dropped",
-            "Past versions of records dropped early for lack of memory",
-            value=histories.dropped,
-        )
-
-    def _timeline_metrics(self) -> Iterator[Metric]:
-        writes = GaugeMetricFamily(
-            "sowline_timeline_writes", "Writes to documents that timelines keep", labels=["topic"]
-        )
-        for name, topic in self._state.topics.items():
-            if topic.definition.documents:
-                writes.add_metric([name], sum(timeline.writes for timeline in topic.timelines))
-        yield writes
-        timelines = self._state.timelines
-        yield GaugeMetricFamily(
-            "sowline_timeline_bytes", "Estimated memory of all timelines", value=timelines.nbytes
-        )
-        yield CounterMetricFamily(
-            "sowline_timeline_dropped",
-            "Writes to documents dropped early for lack of memory",
-            value=timelines.dropped,
-        )
 
 
 def _has_failed(task: "asyncio.Task[bool]") -> bool:

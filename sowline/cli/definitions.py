@@ -1,6 +1,6 @@
 """Commands about the definitions of a running system: `plan`, `apply`, `status` and `drop`.
 
-Services share only Kafka. So each of them is asked what it runs by, and those that can't be asked are named.
+Services share only Kafka. So these commands ask each of them, and name those that don't answer.
 """
 
 import os
@@ -17,7 +17,14 @@ from sowline.cli.columns import columns, number, tenths
 from sowline.cli.connection import ConnectionOptions, report, used_stack, with_connection
 from sowline.cli.help import cli_command
 from sowline.cli.http import Numbers, get, read_metrics
-from sowline.config.definition_changes import DefinitionChange, Described, Effect, Kind, compare, describe
+from sowline.config.definition_changes import (
+    ChangeEffect,
+    DefinitionChange,
+    Described,
+    Kind,
+    compare,
+    describe,
+)
 from sowline.config.settings import read_settings
 from sowline.config.topics import Topics, load_topics
 from sowline.errors import SowlineError
@@ -31,17 +38,17 @@ LOOK_SECONDS = 0.2
 NEEDS_MORE: Final = 3
 """The exit code if a part of the file can't take effect while services run."""
 
-_COLORS: Final[Mapping[Effect, str]] = {
-    Effect.NEW: "green",
-    Effect.LIVE: "green",
-    Effect.REMOVED: "yellow",
-    Effect.RESTART: "yellow",
-    Effect.REBUILD: "red",
-    Effect.IMPOSSIBLE: "red",
+_COLORS: Final[Mapping[ChangeEffect, str]] = {
+    ChangeEffect.NEW: "green",
+    ChangeEffect.LIVE: "green",
+    ChangeEffect.REMOVED: "yellow",
+    ChangeEffect.RESTART: "yellow",
+    ChangeEffect.REBUILD: "red",
+    ChangeEffect.IMPOSSIBLE: "red",
 }
 
 
-class Asked(NamedTuple):
+class RunningDefinitions(NamedTuple):
     """The answer of one service about its definitions."""
 
     url: str
@@ -88,7 +95,7 @@ def installation(urls: Sequence[str]) -> Installation:
     return Installation(stack.urls, Path(stack.config), stack.kafka)
 
 
-def asked(url: str, connection: ConnectionOptions) -> Asked:
+def asked(url: str, connection: ConnectionOptions) -> RunningDefinitions:
     """Return what a service runs by; raise `not connected` if it does not answer, or is too old to know."""
     answer = get(f"{url}/status", connection)
     try:
@@ -98,7 +105,7 @@ def asked(url: str, connection: ConnectionOptions) -> Asked:
         records = {
             dict(labels)["topic"]: count for labels, count in numbers.get("sowline_records", {}).items()
         }
-        return Asked(
+        return RunningDefinitions(
             url, described, tuple(found["not_in_effect"]), found["problem"], records, _log_rate(numbers)
         )
     except (LookupError, TypeError, ValueError):
@@ -121,7 +128,7 @@ def _log_rate(numbers: Numbers) -> float | None:
     return records / seconds if records and seconds else None
 
 
-def ask_all(urls: Iterable[str], connection: ConnectionOptions) -> list[Asked]:
+def ask_all(urls: Iterable[str], connection: ConnectionOptions) -> list[RunningDefinitions]:
     """Ask services; report those that don't answer on standard error, and raise the last reason if none does."""
     found, error = [], None
     for url in urls:
@@ -135,7 +142,7 @@ def ask_all(urls: Iterable[str], connection: ConnectionOptions) -> list[Asked]:
     return found
 
 
-class Planned(NamedTuple):
+class PlannedChange(NamedTuple):
     """A difference, the services that have it, and how many records it concerns."""
 
     change: DefinitionChange
@@ -170,7 +177,7 @@ class Planned(NamedTuple):
         return size if self.seconds is None else f"{size}; applying them takes about {number(self.seconds)} s"
 
 
-def planned(services: Sequence[Asked], topics: Topics, kafka: str | None) -> list[Planned]:
+def planned(services: Sequence[RunningDefinitions], topics: Topics, kafka: str | None) -> list[PlannedChange]:
     """Return the differences between what services run by and a file, each with the services that have it.
 
     With a Kafka, measure the logs of the topics that need a rebuild.
@@ -189,14 +196,14 @@ def planned(services: Sequence[Asked], topics: Topics, kafka: str | None) -> lis
         held = None if change.kind is Kind.FANOUT else records.get(change.name)
         size: LogSize | None = None
         seconds: float | None = None
-        if change.effect is Effect.REBUILD and kafka is not None:
+        if change.effect is ChangeEffect.REBUILD and kafka is not None:
             size = LogSize.of(read_settings(kafka=kafka).kafka_client, topics.named(change.name).log)
             seconds = size.records / max(rates) if rates else None
-        plan.append(Planned(change, tuple(urls), held, size, seconds))
+        plan.append(PlannedChange(change, tuple(urls), held, size, seconds))
     return plan
 
 
-def _print_plan(plan: Sequence[Planned], services: int, as_json: bool) -> None:
+def _print_plan(plan: Sequence[PlannedChange], services: int, as_json: bool) -> None:
     if as_json:
         for one in plan:
             click.echo(orjson.dumps(one.fields()))
@@ -223,7 +230,7 @@ def _print_plan(plan: Sequence[Planned], services: int, as_json: bool) -> None:
                 click.echo(f"  {more}")
 
 
-def _has_refused(plan: Iterable[Planned]) -> bool:
+def _has_refused(plan: Iterable[PlannedChange]) -> bool:
     return any(not one.change.effect.is_taken for one in plan)
 
 

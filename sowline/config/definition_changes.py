@@ -27,7 +27,7 @@ class Kind(StrEnum):
     FANOUT = "fanouts"
 
 
-class Effect(StrEnum):
+class ChangeEffect(StrEnum):
     """The effect of a difference on running services."""
 
     NEW = "new"
@@ -40,44 +40,49 @@ class Effect(StrEnum):
     @property
     def is_taken(self) -> bool:
         """Whether running services take the new definition; if not, they keep the previous one."""
-        return self in (Effect.NEW, Effect.LIVE, Effect.REMOVED)
+        return self in (ChangeEffect.NEW, ChangeEffect.LIVE, ChangeEffect.REMOVED)
 
 
-FIELD_EFFECTS: Final[Mapping[Kind, Mapping[str, Effect]]] = {
+FIELD_EFFECTS: Final[Mapping[Kind, Mapping[str, ChangeEffect]]] = {
     Kind.TOPIC: {
-        "log": Effect.IMPOSSIBLE,
-        "sow": Effect.IMPOSSIBLE,
-        "key": Effect.REBUILD,
-        "key_domain": Effect.REBUILD,
-        "message_type": Effect.REBUILD,
-        "framing": Effect.REBUILD,
-        "partitions": Effect.REBUILD,
-        "preprocessing": Effect.REBUILD,
-        "enrichment": Effect.REBUILD,
-        "documents": Effect.REBUILD,
-        "template": Effect.REBUILD,
-        "durability": Effect.RESTART,
-        "recovery_point": Effect.RESTART,
+        "log": ChangeEffect.IMPOSSIBLE,
+        "sow": ChangeEffect.IMPOSSIBLE,
+        "key": ChangeEffect.REBUILD,
+        "key_domain": ChangeEffect.REBUILD,
+        "message_type": ChangeEffect.REBUILD,
+        "framing": ChangeEffect.REBUILD,
+        "partitions": ChangeEffect.REBUILD,
+        "preprocessing": ChangeEffect.REBUILD,
+        "enrichment": ChangeEffect.REBUILD,
+        "documents": ChangeEffect.REBUILD,
+        "template": ChangeEffect.REBUILD,
+        "durability": ChangeEffect.RESTART,
+        "recovery_point": ChangeEffect.RESTART,
     },
     Kind.VIEW: dict.fromkeys(
-        ("from", "join", "filter", "grouping", "projection", "having", "partitions"), Effect.REBUILD
+        ("from", "join", "filter", "grouping", "projection", "having", "partitions"), ChangeEffect.REBUILD
     ),
-    Kind.CONFLATED: dict.fromkeys(("from", "partitions"), Effect.REBUILD),
+    Kind.CONFLATED: dict.fromkeys(("from", "partitions"), ChangeEffect.REBUILD),
     Kind.FANOUT: {},
 }
 """The fields that running services can't change. They take all others, by a new definition of the topic."""
 
-WHY: Final[Mapping[Effect, str]] = {
-    Effect.NEW: "",
-    Effect.LIVE: "",
-    Effect.REMOVED: "its subscriptions end; nothing in Kafka or on disk is deleted",
-    Effect.RESTART: "restart the services",
-    Effect.REBUILD: "stop the materializers and run sowline rebuild, or give it another name",
-    Effect.IMPOSSIBLE: "define it under another name",
+WHY: Final[Mapping[ChangeEffect, str]] = {
+    ChangeEffect.NEW: "",
+    ChangeEffect.LIVE: "",
+    ChangeEffect.REMOVED: "its subscriptions end; nothing in Kafka or on disk is deleted",
+    ChangeEffect.RESTART: "restart the services",
+    ChangeEffect.REBUILD: "stop the materializers and run sowline rebuild, or give it another name",
+    ChangeEffect.IMPOSSIBLE: "define it under another name",
 }
 """What an effect means for the user."""
 
-STRICTEST_FIRST: Final = (Effect.IMPOSSIBLE, Effect.REBUILD, Effect.RESTART, Effect.LIVE)
+STRICTEST_FIRST: Final = (
+    ChangeEffect.IMPOSSIBLE,
+    ChangeEffect.REBUILD,
+    ChangeEffect.RESTART,
+    ChangeEffect.LIVE,
+)
 
 OTHER_READERS: Final = (
     "its readers could not apply the deltas: give the fanout another name, or restore its filter, select list,"
@@ -129,7 +134,7 @@ class DefinitionChange(NamedTuple):
 
     kind: Kind
     name: str
-    effect: Effect
+    effect: ChangeEffect
     fields: tuple[str, ...] = ()
     """The fields that differ, by their names in the file."""
     why: str = ""
@@ -178,7 +183,7 @@ def compare(
     before, after = {one.key: one for one in old}, {one.key: one for one in new}
     changes = [_change(before.get(key), one, refused.get(key)) for key, one in after.items()]
     removed = [
-        DefinitionChange(one.kind, one.name, Effect.REMOVED, why=WHY[Effect.REMOVED])
+        DefinitionChange(one.kind, one.name, ChangeEffect.REMOVED, why=WHY[ChangeEffect.REMOVED])
         for key, one in before.items()
         if key not in after
     ]
@@ -210,7 +215,7 @@ def followed(old: Topics, new: Topics, refused: Mapping[Key, str] = NOTHING) -> 
         return Followed(
             old,
             tuple(
-                one._replace(effect=Effect.IMPOSSIBLE, why=why) if one.effect.is_taken else one
+                one._replace(effect=ChangeEffect.IMPOSSIBLE, why=why) if one.effect.is_taken else one
                 for one in changes
             ),
         )
@@ -260,30 +265,34 @@ def _hash(value: Any) -> str:
 def _change(before: Described | None, after: Described, refused: str | None) -> DefinitionChange | None:
     """Return the difference of two definitions with one name; None if there is none."""
     if refused is not None and before != after:
-        return DefinitionChange(after.kind, after.name, Effect.IMPOSSIBLE, why=refused)
+        return DefinitionChange(after.kind, after.name, ChangeEffect.IMPOSSIBLE, why=refused)
     if before is None:
-        return DefinitionChange(after.kind, after.name, Effect.NEW)
+        return DefinitionChange(after.kind, after.name, ChangeEffect.NEW)
     if before.kind is not after.kind:
         why = f"it is defined under {before.kind}: give it another name"
-        return DefinitionChange(after.kind, after.name, Effect.IMPOSSIBLE, why=why)
+        return DefinitionChange(after.kind, after.name, ChangeEffect.IMPOSSIBLE, why=why)
     names = before.fields.keys() | after.fields.keys()
     fields = tuple(sorted(name for name in names if before.fields.get(name) != after.fields.get(name)))
     is_other = before.deciding != after.deciding
     if not fields and not is_other:
         return None
     if after.kind is Kind.FANOUT:
-        effect = Effect.IMPOSSIBLE if is_other and before.deciding and after.deciding else Effect.LIVE
+        effect = (
+            ChangeEffect.IMPOSSIBLE if is_other and before.deciding and after.deciding else ChangeEffect.LIVE
+        )
         return DefinitionChange(after.kind, after.name, effect, fields, OTHER_READERS if is_other else "")
     effects = FIELD_EFFECTS[after.kind]
-    found = {effects.get(name, Effect.LIVE) for name in fields}
+    found = {effects.get(name, ChangeEffect.LIVE) for name in fields}
     # A field may be written in another way and mean the same: the hash of what decides is made of the meaning. And
     # that may differ without the file: by another version of a key generator.
-    found.discard(Effect.REBUILD)
+    found.discard(ChangeEffect.REBUILD)
     if is_other:
-        found.add(Effect.REBUILD)
-    effect = next(one for one in STRICTEST_FIRST if one in found or one is Effect.LIVE)
+        found.add(ChangeEffect.REBUILD)
+    effect = next(one for one in STRICTEST_FIRST if one in found or one is ChangeEffect.LIVE)
     # The field that decides comes first: an error names its line.
-    fields = tuple(sorted(fields, key=lambda name: STRICTEST_FIRST.index(effects.get(name, Effect.LIVE))))
+    fields = tuple(
+        sorted(fields, key=lambda name: STRICTEST_FIRST.index(effects.get(name, ChangeEffect.LIVE)))
+    )
     return DefinitionChange(after.kind, after.name, effect, fields, WHY[effect])
 
 
@@ -305,7 +314,7 @@ def _with_readers(
         for key, change in found.items():
             if not change.effect.is_taken:
                 continue
-            if change.effect is Effect.REMOVED:
+            if change.effect is ChangeEffect.REMOVED:
                 if key[0] or change.name not in kept_reads:
                     continue
                 why = f"{kept_reads[change.name]}, whose change is refused, reads it"
@@ -314,7 +323,7 @@ def _with_readers(
                 if read is None:
                     continue
                 why = f"it reads {read}, whose change is refused"
-            found[key] = change._replace(effect=Effect.IMPOSSIBLE, why=why)
+            found[key] = change._replace(effect=ChangeEffect.IMPOSSIBLE, why=why)
             is_done = False
     return tuple(found.values())
 

@@ -22,6 +22,8 @@ log = structlog.get_logger()
 ChangesPartition = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
 
+Readers = dict[ChangesPartition, ChangesReader]
+
 LOOK_SECONDS = 3.0
 """The interval at which Kafka is asked whether the topics are the same. A replaced topic is noticed within 5 s."""
 
@@ -32,8 +34,8 @@ class ChangesDriver:
     consumer: Consumer
 
     def __init__(self, cluster: Cluster, topics: Iterable[TopicDefinition], stop: threading.Event) -> None:
-        self.readers: dict[ChangesPartition, ChangesReader] = {}
-        self.loading: dict[ChangesPartition, ChangesReader] = {}
+        self.readers: Readers = {}
+        self.loading: Readers = {}
         """The readers that are loading."""
         self._paused: set[ChangesPartition] = set()
         self.behind = Behind()
@@ -47,22 +49,32 @@ class ChangesDriver:
 
     def load(self, changes: str, numbers: Iterable[int]) -> None:
         """Create readers that load partitions from their start up to their present end."""
-        topic, numbers = self._topics[changes], list(numbers)
+        self._take(self.prepared(self._topics[changes], numbers))
+
+    def prepared(self, topic: TopicDefinition, numbers: Iterable[int]) -> Readers:
+        """Return new readers of a topic's partitions. Any thread may call this: it waits for Kafka, and changes
+        nothing.
+        """
+        changes, numbers, found = topic.changes, list(numbers), Readers()
         starts = self._cluster.starts(changes, numbers)
         topic_id = self._cluster.topic_id(changes)
         for number, offset in starts.items():
             changes_id, lag_seconds = str(ChangesId(topic_id, offset)), compaction_lag_ms(topic) / 1000
-            reader = ChangesReader(changes_id, lag_seconds, topic.has_sow)
-            self.readers[changes, number] = self.loading[changes, number] = reader
-        self._aim(changes, numbers)
+            found[changes, number] = ChangesReader(changes_id, lag_seconds, topic.has_sow)
+        self._aim(found, changes, numbers)
+        return found
+
+    def _take(self, readers: Readers) -> None:
+        self.readers |= readers
+        self.loading |= readers
         # A pending answer may have the id of the topic before it was replaced: the new reader would take itself for
         # one of a topic that is gone (test_an_answer_that_was_asked_for_before_a_load_does_not_count).
         self._question.forget()
 
-    def _aim(self, changes: str, numbers: Iterable[int]) -> None:
+    def _aim(self, readers: Readers, changes: str, numbers: Iterable[int]) -> None:
         now = time.monotonic()
         for number, end in self._cluster.ends(changes, numbers).items():
-            self.readers[changes, number].aim(end, now)
+            readers[changes, number].aim(end, now)
 
     def follow(self, partition: ChangesPartition) -> None:
         """End a complete load."""
@@ -109,7 +121,7 @@ class ChangesDriver:
                 log.warning(
                     "loading takes long; continuing to the current end", topic=changes, partition=number
                 )
-                wait_for_answer(partial(self._aim, changes, [number]), self._stop)
+                wait_for_answer(partial(self._aim, self.readers, changes, [number]), self._stop)
         self.behind.look(self.consumer, lambda: self.starts(self.readers))
 
     def _look_for_replaced(self) -> None:
@@ -164,11 +176,30 @@ class AssignedChanges(ChangesDriver):
     def assign(self, kafka: KafkaConfig) -> None:
         """Begin to read the partitions of all readers. Call `close`."""
         self.consumer = plain_consumer(kafka, {**REPORT_ENDS, **of_many(len(self.readers))})
-        self.consumer.assign(self.starts(self.readers))
+        self.consumer.incremental_assign(self.starts(self.readers))
 
     def close(self) -> None:
         """Stop reading."""
         self.consumer.close()
+
+    def add(self, topic: TopicDefinition, readers: Readers) -> None:
+        """Read a topic, too, by readers that were prepared; the other partitions are read on."""
+        self._topics[topic.changes] = topic
+        self._take(readers)
+        self.consumer.incremental_assign(self.starts(readers))
+
+    def remove(self, topic: TopicDefinition) -> list[ChangesPartition]:
+        """Read no more of a topic; return the partitions that were read."""
+        removed = [partition for partition in self.readers if partition[0] == topic.changes]
+        self.consumer.incremental_unassign([TopicPartition(*partition) for partition in removed])
+        for partition in removed:
+            del self.readers[partition]
+            self.loading.pop(partition, None)
+            self._paused.discard(partition)
+            self.behind.lags.pop(partition, None)
+        self._topics.pop(topic.changes, None)
+        self._question.forget()
+        return removed
 
     def load_again(self, partition: ChangesPartition) -> None:
         """Load a partition from its start instead of following it."""
@@ -215,6 +246,13 @@ class MemberChanges(ChangesDriver):
             on_revoke=raising(on_revoke),
             on_lost=raising(on_revoke),
         )
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.consumer.close()
+        # It refers to this object by its callbacks. The threads of this object's clients would stay until Python
+        # looks for such cycles (test_many_changes_leave_nothing_behind).
+        del self.consumer
 
     def follow_after(self, number: int, reader: ChangesReader) -> None:
         """Follow a partition from a known position."""

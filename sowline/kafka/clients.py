@@ -48,6 +48,10 @@ def silent(config: KafkaConfig) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name != "debug"} | {"log_level": "0"}
 
 
+MESSAGE_BYTES_MAX = 1_000_000_000
+"""The largest message that a client allows; each Kafka topic has its own limit."""
+
+
 def exact_producer(
     kafka: KafkaConfig, message_bytes_max: int = MIB, *, linger_ms: int = 1, **more: Any
 ) -> Producer:

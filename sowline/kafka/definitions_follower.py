@@ -15,8 +15,8 @@ import structlog
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from sowline.config.definition_changes import (
+    ChangeEffect,
     DefinitionChange,
-    Effect,
     Followed,
     Key,
     describe,
@@ -129,9 +129,9 @@ class DefinitionsFollower:
             self.topics = found.topics
             log.info(
                 "definitions changed",
-                new=_names(found.changes, Effect.NEW),
-                live=_names(found.changes, Effect.LIVE),
-                removed=_names(found.changes, Effect.REMOVED),
+                new=_names(found.changes, ChangeEffect.NEW),
+                live=_names(found.changes, ChangeEffect.LIVE),
+                removed=_names(found.changes, ChangeEffect.REMOVED),
             )
         if found.refused != self.refused:
             self.refused = found.refused
@@ -141,7 +141,9 @@ class DefinitionsFollower:
     def _refused_by_kafka(self, found: Followed) -> dict[Key, str]:
         """Create and check the Kafka topics of what changes; return why Kafka refuses some of it."""
         refusals: dict[Key, str] = {}
-        taken = {change.key for change in found.changes if change.effect in (Effect.NEW, Effect.LIVE)}
+        taken = {
+            change.key for change in found.changes if change.effect in (ChangeEffect.NEW, ChangeEffect.LIVE)
+        }
         named = {topic.name: topic for topic in found.topics.topics}
         ensure: dict[Key, Callable[[], None]] = {}
         for topic in named.values():
@@ -191,5 +193,5 @@ class DefinitionsFollower:
         )
 
 
-def _names(changes: Iterable[DefinitionChange], effect: Effect) -> list[str]:
+def _names(changes: Iterable[DefinitionChange], effect: ChangeEffect) -> list[str]:
     return [change.name for change in changes if change.effect is effect]

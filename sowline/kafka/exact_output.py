@@ -41,3 +41,5 @@ class ExactOutput:
         """Drop the messages that Kafka doesn't have yet."""
         # The next runner writes everything since the last commit. What was flushed here would be there twice.
         self._producer.purge()
+        # It refers to this object by its callback, and its threads would stay until Python looks for such cycles.
+        del self._producer

@@ -75,7 +75,7 @@ class Runner(ABC, Generic[Output]):
         # In this order: as soon as the consumer has left its group, another member writes what follows the last
         # commit. What waits in this producer would come as a second copy.
         self._output.close()
-        self._changes.consumer.close()
+        self._changes.close()
 
     # the state that services report
 

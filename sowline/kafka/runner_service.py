@@ -1,23 +1,27 @@
 """The skeleton of a service of runners, with its health and metrics. Each kind of runner has a subclass.
 
 The service has a thread for each name, such as that of a fanout. The thread runs one runner. If the runner ends by
-one of the `RESTART_ERRORS`, the thread runs a new one. After any other error the name stops until an operator
-restarts the service; the other names continue. Call `serve`.
+one of the `RESTART_ERRORS`, the thread runs a new one. After any other error the name stops until its definition
+changes or an operator restarts the service; the other names continue. Call `serve`.
+
+While it serves, it follows `topics.yaml`: the thread of a name begins, ends or begins again with its definition.
 """
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.config.definition_changes import Described, Followed, Kind, describe
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import wait_for_topics
+from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.kafka.health import KafkaHealth
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.kafka.runner import Runner
@@ -38,13 +42,18 @@ class RunnerState(Enum):
     """The next runner needs something that is not available."""
     STOPPED = "stopped"
     """No runner can continue: an operator has to act."""
+    ENDED = "ended"
+    """The thread has ended, because the definition changed or left the file, or the service stops."""
 
 
 NEXT: Final[Mapping[RunnerState, frozenset[RunnerState]]] = {
-    RunnerState.STARTING: frozenset({RunnerState.RUNNING, RunnerState.WAITING, RunnerState.STOPPED}),
-    RunnerState.RUNNING: frozenset({RunnerState.WAITING, RunnerState.STOPPED}),
-    RunnerState.WAITING: frozenset({RunnerState.RUNNING, RunnerState.STOPPED}),
-    RunnerState.STOPPED: frozenset(),
+    RunnerState.STARTING: frozenset(
+        {RunnerState.RUNNING, RunnerState.WAITING, RunnerState.STOPPED, RunnerState.ENDED}
+    ),
+    RunnerState.RUNNING: frozenset({RunnerState.WAITING, RunnerState.STOPPED, RunnerState.ENDED}),
+    RunnerState.WAITING: frozenset({RunnerState.RUNNING, RunnerState.STOPPED, RunnerState.ENDED}),
+    RunnerState.STOPPED: frozenset({RunnerState.ENDED}),
+    RunnerState.ENDED: frozenset({RunnerState.STARTING}),
 }
 """The states that may come after each state."""
 
@@ -68,6 +77,26 @@ class Runners:
         self.latest: Runner[Any] | None = None
         """The present runner, or the previous one until the next begins."""
         self.now = Situation(RunnerState.STARTING)
+        self.stop = threading.Event()
+        """Ends the present runner and its thread."""
+        self._thread: threading.Thread | None = None
+
+    def begin(self, run: "Callable[[Runners], None]") -> None:
+        """Start the thread, which calls `run`."""
+        if self.now.state is RunnerState.ENDED:
+            # A new event: a thread of the previous runner's clients may still look at the old one.
+            self.stop = threading.Event()
+            self.move(RunnerState.STARTING)
+        self._thread = threading.Thread(target=run, args=(self,), name=self.name)
+        self._thread.start()
+
+    def wait_ended(self) -> None:
+        """Wait for the thread, once `stop` is set."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        # After the join: the thread could be moving to another state.
+        self.move(RunnerState.ENDED)
 
     def move(self, state: RunnerState, why: str = "") -> None:
         """Enter a state, or stay in it with another reason."""
@@ -102,22 +131,26 @@ class RunnerService(ABC):
     """The task of a runner, without the name: `write fanout`."""
     SERVICE: ClassVar[str]
     """The service's name in messages: `the fanout service`."""
+    KINDS: ClassVar[frozenset[Kind]]
+    """The lists of `topics.yaml` whose names have runners."""
 
-    def __init__(
-        self, settings: Settings, topics: Topics, stop: threading.Event, names: Iterable[str]
-    ) -> None:
+    def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
         self._settings = settings
         self._topics = topics
         self._stop = stop
-        self.runners = {name: Runners(name) for name in names}
+        self.runners = {name: Runners(name) for name in _made_of(topics, self.KINDS)}
+        """By name. Threads that report health iterate over it, so it is replaced and never changed."""
+        self._at_start = frozenset(self.runners)
+        """The names that startup waits for: those that have had one definition since the service started."""
+        self.definitions = DefinitionsFollower(settings, topics, stop, self._redefine)
         # The topic does not matter: its metadata is asked for to see whether Kafka answers.
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     @abstractmethod
-    def _runner(self, name: str, stack: ExitStack) -> Runner[Any]:
+    def _runner(self, name: str, stop: threading.Event, stack: ExitStack) -> Runner[Any]:
         """Return a new runner of a name; raise `RunnerWaits` if it needs something that is not available.
 
-        `stack` closes the runner's resources when it has ended.
+        It ends once `stop` is set. `stack` closes the runner's resources when it has ended.
         """
 
     @abstractmethod
@@ -132,22 +165,37 @@ class RunnerService(ABC):
     def _log_stop(self, name: str, reason: str, why: str, traceback: bool) -> None:
         """Log that no runner of a name can continue."""
 
-    def run(self) -> None:
-        """Run all names until the service stops."""
+    def run(self, *, follows: bool = False) -> None:
+        """Run all names until the service stops; if it `follows` the file, those that it has meanwhile."""
         self._kafka_health.start()
         if not wait_for_topics(self._settings.kafka_client, self._topics, self._stop):
             return
         with ExitStack() as stack:
             self._prepare(stack)
-            threads = [
-                threading.Thread(target=self.run_each, args=(runners,)) for runners in self.runners.values()
-            ]
-            for thread in threads:
-                thread.start()
+            for runners in self.runners.values():
+                runners.begin(self.run_each)
+            if follows:
+                self.definitions.start()
             self._stop.wait()
+            # First: it may be beginning runners.
+            self.definitions.join()
             # The runners use what the stack closes, until they have ended.
-            for thread in threads:
-                thread.join()
+            _end(self.runners.values())
+
+    def _redefine(self, followed: Followed) -> None:
+        """Begin, end and begin again the runners of definitions that differ, or that read one that differs."""
+        before, after = _made_of(self._topics, self.KINDS), _made_of(followed.topics, self.KINDS)
+        differ = frozenset(
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        )
+        _end([runners for name, runners in self.runners.items() if name in differ])
+        self._topics = followed.topics
+        # A load balancer must not take away a service that has started, only because it has a new name.
+        self._at_start -= differ
+        self.runners = {name: self.runners.get(name) or Runners(name) for name in after}
+        for name in after:
+            if name in differ:
+                self.runners[name].begin(self.run_each)
 
     @abstractmethod
     def _prepare(self, stack: ExitStack) -> None:
@@ -155,17 +203,17 @@ class RunnerService(ABC):
 
     def run_each(self, runners: Runners) -> None:
         """Run the runners of a name, one after the other, until the service stops or none can continue."""
-        while not self._stop.is_set():
+        while not (self._stop.is_set() or runners.stop.is_set()):
             try:
                 self._run_next(runners)
             except RunnerWaits as error:
                 runners.move(RunnerState.WAITING, str(error))
-                self._stop.wait(PAUSE_SECONDS)
+                runners.stop.wait(PAUSE_SECONDS)
             # Some of these are SowlineErrors. Below, a changes topic that was replaced would stop its readers until
             # the service is restarted (test_a_topic_that_is_replaced_makes_it_begin_again).
             except RESTART_ERRORS as error:
                 self._log_restart(runners.name, str(error))
-                self._stop.wait(PAUSE_SECONDS)
+                runners.stop.wait(PAUSE_SECONDS)
             except SowlineError as error:
                 self._log_stop(runners.name, error.reason, error.message, traceback=False)
                 runners.move(RunnerState.STOPPED, error.message)
@@ -178,7 +226,7 @@ class RunnerService(ABC):
 
     def _run_next(self, runners: Runners) -> None:
         with ExitStack() as stack:
-            runners.latest = self._runner(runners.name, stack)
+            runners.latest = self._runner(runners.name, runners.stop, stack)
             runners.move(RunnerState.RUNNING)
             runners.latest.run()
 
@@ -186,7 +234,9 @@ class RunnerService(ABC):
 
     def not_started(self) -> str | None:
         """Return which names wait for their first partitions, or that Kafka is away; None if no name waits."""
-        waiting = [runners.name for runners in self.runners.values() if not runners.has_started]
+        waiting = [
+            name for name, one in self.runners.items() if name in self._at_start and not one.has_started
+        ]
         if not waiting:
             return None
         return self._kafka_health.lost() or f"waiting for partitions: {', '.join(waiting)}"
@@ -205,8 +255,8 @@ class RunnerService(ABC):
         return None
 
     def details(self) -> dict[str, Any]:
-        """Return the content of `/status` in addition to health."""
-        return {}
+        """Return the definitions in effect, for `/status`."""
+        return self.definitions.details()
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
@@ -219,12 +269,32 @@ class RunnerService(ABC):
         yield written
         yield behind
         yield from self._kafka_health.metrics()
+        yield from self.definitions.metrics()
 
     def serve(self, usual_port: int) -> None:
-        """Run all, and serve their health port, until the service stops."""
-        health = HealthServer(self, self._settings.host, self._settings.port or usual_port, self.details)
+        """Run all, follow the file, and serve their health port, until the service stops."""
+        port = self._settings.port or usual_port
+        health = HealthServer(self, self._settings.host, port, self.details, self.definitions.note)
         health.start()
         try:
-            self.run()
+            self.run(follows=True)
         finally:
             health.stop()
+
+
+def _made_of(topics: Topics, kinds: Collection[Kind]) -> dict[str, tuple[Described, ...]]:
+    """Return by name, for definitions of these kinds, the description of each one and of those that it reads."""
+    described = {one.key: one for one in describe(topics)}
+    return {
+        one.name: (one, *(described[False, read] for read in one.reads))
+        for one in described.values()
+        if one.kind in kinds
+    }
+
+
+def _end(ended: Collection[Runners]) -> None:
+    """End the threads of names, all at once."""
+    for runners in ended:
+        runners.stop.set()
+    for runners in ended:
+        runners.wait_ended()

@@ -203,15 +203,13 @@ class LocalStack:
             "SOWLINE_DATA_DIR": str(self._data_dir / "sow"),
             "SOWLINE_ACCEPT_LOSS": str(self._accept_loss),
         }
-        services = [
+        return [
             StackProcess("materializer", Program.MATERIALIZER, LOOPBACK, listener(LOOPBACK, 0), common),
             *self._query_services(common),
+            # Without a view or a fanout, too: the file may get its first one while all runs.
+            StackProcess("views", Program.VIEWS, LOOPBACK, listener(LOOPBACK, 0), common),
+            StackProcess("fanout", Program.FANOUT, LOOPBACK, listener(LOOPBACK, 0), common),
         ]
-        if self._topics.computed:
-            services.append(StackProcess("views", Program.VIEWS, LOOPBACK, listener(LOOPBACK, 0), common))
-        if self._topics.fanouts:
-            services.append(StackProcess("fanout", Program.FANOUT, LOOPBACK, listener(LOOPBACK, 0), common))
-        return services
 
     def _query_services(self, common: dict[str, str]) -> list[StackProcess]:
         """Return the service that clients use: a query service, or a gateway with the query services behind it."""

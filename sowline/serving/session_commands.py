@@ -1,8 +1,9 @@
 """The commands of a client that every service shares: subscriptions, writes, and heartbeats."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from sowline.errors import SowlineError
 from sowline.serving.access.login_session import LoginSession
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.outbox.outbox import Outbox
@@ -83,6 +84,10 @@ class SessionCommands:
     def send_progress(self, seconds: float) -> None:
         """Send the bookmarks of idle subscriptions; called at intervals of `seconds`."""
         self._subscriptions.send_progress(seconds)
+
+    def end_subscriptions_to(self, topics: Collection[str], error: SowlineError) -> None:
+        """End the subscriptions that read one of these topics, with an error."""
+        self._subscriptions.end_those_to(topics, error)
 
     def heartbeat(self, request: Heartbeat) -> None:
         """Answer a heartbeat, or start to compute the checksum of the subscription that it names."""

@@ -1,11 +1,16 @@
 """The services, the browser and the page that the tests of the console share, module by module."""
 
 import json
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
+from examples.flights.landing import PAGE
 from tests.browser.seen import Console, browser
 from tests.integration.served import Served, ServedTopic, serve
 from tests.integration.wire import Json
@@ -109,3 +114,35 @@ def flights(served: Served) -> ServedTopic:
 def flight(carrier: str, number: int, status: str, **more: object) -> Json:
     """A record."""
     return {"carrier": carrier, "flight": number, "status": status, **more}
+
+
+class Files(SimpleHTTPRequestHandler):
+    """The files of the page, and nothing said about requests."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[Page]:
+    """A browser's page with the modules of the landing page, by the names of their files."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(PAGE))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with browser() as chromium, chromium.new_context() as context:
+            page = context.new_page()
+            page.goto(f"http://127.0.0.1:{server.server_port}/page.css")
+            page.evaluate(
+                """async () => {
+                  const names = "board charts departures latency map moments outage svg text";
+                  for (const name of names.split(" ")) window[name] = await import(`/${name}.js`);
+                  window.dressed = async (html) => {
+                    document.body.innerHTML = html;
+                    const style = document.createElement("link");
+                    Object.assign(style, { rel: "stylesheet", href: "/page.css" });
+                    document.head.replaceChildren(style);
+                    await new Promise((loaded) => { style.onload = loaded; });
+                  };
+                }"""
+            )
+            yield page
+        server.shutdown()

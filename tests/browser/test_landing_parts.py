@@ -1,17 +1,9 @@
 """The parts of the demo's landing page, each alone in a real browser, with records of the tests' own."""
 
-import threading
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
-
-from examples.flights.landing import PAGE
-from tests.browser.seen import browser
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -19,35 +11,10 @@ MOMENT = "Date.parse('2013-01-02T17:00:00Z') / 1000"
 """Noon of a day in New York."""
 
 
-class Files(SimpleHTTPRequestHandler):
-    """The files of the page, and nothing said about requests."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Page]:
-    """A browser's page with the modules of the landing page, by the names of their files."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(PAGE))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with browser() as chromium, chromium.new_context() as context:
-            page = context.new_page()
-            page.goto(f"http://127.0.0.1:{server.server_port}/page.css")
-            page.evaluate(
-                """async () => {
-                  for (const name of ["board", "charts", "departures", "latency", "moments", "outage", "svg", "text"])
-                    window[name] = await import(`/${name}.js`);
-                }"""
-            )
-            yield page
-        server.shutdown()
-
-
 @pytest.fixture
-def rows(window: Page) -> Page:
+def rows(parts: Page) -> Page:
     """A part of the board, which `show` gives flights by their numbers."""
-    window.evaluate(
+    parts.evaluate(
         """() => {
           document.body.innerHTML = "<table><tbody></tbody></table>";
           const part = new board.Board(document.querySelector("tbody"));
@@ -56,7 +23,7 @@ def rows(window: Page) -> Page:
             { key: String(flight), record: { carrier: "UA", flight, status: "late" } })), 0);
         }"""
     )
-    return window
+    return parts
 
 
 def _flights(page: Page) -> list[str]:
@@ -116,16 +83,15 @@ def test_a_row_of_another_day_has_its_date(rows: Page) -> None:
 
 
 @pytest.fixture
-def departures(window: Page) -> Page:
+def departures(parts: Page) -> Page:
     """The whole board; `drawn` draws so many late and so many next flights, numbered from 1, in a height."""
-    window.evaluate(
-        """() => {
+    parts.evaluate(
+        """async () => {
           const part = (name) => `<tbody><tr class="part"><th><span class="${name}-count"></span></th></tr></tbody>
             <tbody class="${name}"></tbody>`;
-          document.body.innerHTML = `<section><div class="rows" style="flex: none"><table hidden>
+          await dressed(`<section><div class="rows" style="flex: none"><table hidden>
             <thead><tr><th>Due</th></tr></thead>${part("late")}${part("next")}</table>
-            <p class="empty"></p></div><p class="left"></p></section>`;
-          document.head.innerHTML = "<link rel=stylesheet href=/page.css>";
+            <p class="empty"></p></div><p class="left"></p></section>`);
           window.whole = new departures.Departures(document.querySelector("section"));
           window.drawn = (late, next, height) => {
             const rows = document.querySelector(".rows");
@@ -140,8 +106,7 @@ def departures(window: Page) -> Page:
           };
         }"""
     )
-    window.wait_for_load_state("networkidle")
-    return window
+    return parts
 
 
 def test_the_board_is_filled(departures: Page) -> None:
@@ -200,30 +165,30 @@ def test_only_changed_rows_are_tinted(departures: Page) -> None:
     assert (first, later, opacity) == ([], ["UA 2 United Air Lines"], "1")
 
 
-def test_moments(window: Page) -> None:
+def test_moments(parts: Page) -> None:
     """A view stands at its newest record, and never goes back; the page at the newest; at the end all at one."""
-    window.evaluate(
+    parts.evaluate(
         """() => {
           window.at = new moments.Moments();
           window.read = () => [at.of("board"), at.of("map"), at.newest];
         }"""
     )
-    assert window.evaluate("read()") == [None, None, None]
-    window.evaluate(
+    assert parts.evaluate("read()") == [None, None, None]
+    parts.evaluate(
         """() => {
           const [later, earlier] = [9, 5].map((second) => ({ moment: `1970-01-01T00:00:0${second}Z` }));
           at.take("board", [later, earlier, {}, { moment: "now" }]);
         }"""
     )
-    window.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
-    window.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
-    assert window.evaluate("read()") == [9, 7, 9]
-    assert window.evaluate("(at.end(11), read())") == [11, 11, 11]
+    parts.evaluate("""at.take("map", [{ moment: "1970-01-01T00:00:07Z" }])""")
+    parts.evaluate("""at.take("board", [{ moment: "1970-01-01T00:00:06Z" }])""")
+    assert parts.evaluate("read()") == [9, 7, 9]
+    assert parts.evaluate("(at.end(11), read())") == [11, 11, 11]
 
 
-def test_a_chart_that_is_behind_the_board_says_so(window: Page) -> None:
+def test_a_chart_that_is_behind_the_board_says_so(parts: Page) -> None:
     """A few simulated minutes are the way of a conflated view; an hour is not."""
-    lag = window.evaluate(
+    lag = parts.evaluate(
         """() => {
           const at = new moments.Moments();
           at.take("map", [{ moment: "2013-01-02T19:29:00Z" }]);
@@ -236,46 +201,45 @@ def test_a_chart_that_is_behind_the_board_says_so(window: Page) -> None:
     )
     assert lag == [0, 0, 3600, 0]
     hours = ["10 flight minutes", "1 flight hour", "1.5 flight hours"]
-    assert window.evaluate("[600, 3600, 5400].map(text.lasting)") == hours
+    assert parts.evaluate("[600, 3600, 5400].map(text.lasting)") == hours
 
 
-def test_only_a_running_feed_is_live(window: Page) -> None:
+def test_only_a_running_feed_is_live(parts: Page) -> None:
     """While the feed waits for the comparison, the title does not say that the flights are live."""
-    window.evaluate(
-        """() => {
-          document.head.innerHTML = "<link rel=stylesheet href=/page.css>";
-          document.body.innerHTML = "<span class=live>, live</span>";
-        }"""
-    )
-    for phase in ("starting", "live", "down", "checking", "ending", "ended", "lost"):
-        window.evaluate("phase => { document.body.dataset.phase = phase; }", phase)
-        assert window.locator(".live").is_visible() == (phase == "live"), phase
+    parts.evaluate("dressed('<span class=live>, live</span>')")
+    for phase in ("starting", "live", "down", "catching-up", "checking", "ending", "ended", "lost"):
+        parts.evaluate("phase => { document.body.dataset.phase = phase; }", phase)
+        assert parts.locator(".live").is_visible() == (phase == "live"), phase
 
 
 EVENT = "{ part: 'kafka', pressed_s: 100, back_s: null, is_lossless: null, verdict: '', records: null }"
 
 
-def test_the_past_tense_is_for_what_is_over(window: Page) -> None:
+def test_the_past_tense_is_for_what_is_over(parts: Page) -> None:
     """While Kafka is dead, it is not yet restarted."""
-    window.evaluate(
+    parts.evaluate(
         f"""() => {{
           window.outages = new outage.Outages();
           window.event = {EVENT};
+          window.isSettled = false;
           window.taken = (more, now) => {{
             Object.assign(event, more);
-            outages.take({{ events: [event] }}, true, now);
+            outages.take({{ events: [event], is_settled: isSettled }}, true, now);
             return outages.lines[0];
           }};
         }}"""
     )
-    assert window.evaluate("taken({}, 103).what") == "Kafka is dead"
-    assert window.evaluate("[outages.phase, outages.chip, outages.since]") == ["down", "Kafka dead", 100]
-    assert window.evaluate("outages.sinceWhat") == "since it was killed"
+    assert parts.evaluate("taken({}, 103).what") == "Kafka is dead"
+    assert parts.evaluate("[outages.phase, outages.chip, outages.since]") == ["down", "Kafka dead", 100]
+    assert parts.evaluate("outages.sinceWhat") == "since it was killed"
     # A change that was on its way at the kill comes after it.
-    assert "No change" not in window.evaluate("outages.lines[0].result")
-    assert window.evaluate("taken({ back_s: 5 }, 105.5).what") == "Kafka was killed and restarted"
-    assert window.evaluate("outages.phase") == "checking"
-    found = window.evaluate("taken({ is_lossless: true, verdict: 'nothing was lost', records: 7 }, 106)")
+    assert "No change" not in parts.evaluate("outages.lines[0].result")
+    assert parts.evaluate("taken({ back_s: 5 }, 105.5).what") == "Kafka was killed and restarted"
+    assert parts.evaluate("[outages.phase, outages.chip]") == ["catching-up", "Back: catching up"]
+    assert "is arriving" in parts.evaluate("outages.lines[0].result")
+    parts.evaluate("isSettled = true, taken({}, 105.8)")
+    assert parts.evaluate("[outages.phase, outages.chip]") == ["checking", "Back: comparing every record"]
+    found = parts.evaluate("taken({ is_lossless: true, verdict: 'nothing was lost', records: 7 }, 106)")
     assert found["result"] == "Back after 5.5 s. 7 flights compared: nothing was lost."
 
 
@@ -296,10 +260,10 @@ def test_the_past_tense_is_for_what_is_over(window: Page) -> None:
     ids=["none", "one", "pending", "loss"],
 )
 def test_an_interrupted_demo_tells_of_its_comparisons(
-    window: Page, found: list[bool | None], sentence: str
+    parts: Page, found: list[bool | None], sentence: str
 ) -> None:
     """It does not say that nothing was compared beside comparisons that were made."""
-    checks = window.evaluate(
+    checks = parts.evaluate(
         f"""(found) => {{
           const outages = new outage.Outages();
           outages.take({{ events: found.map((is_lossless) => ({{ ...{EVENT}, is_lossless }})) }}, true, 2);
@@ -308,127 +272,3 @@ def test_an_interrupted_demo_tells_of_its_comparisons(
         found,
     )
     assert checks == sentence
-
-
-def test_the_latency_has_gaps(window: Page) -> None:
-    """Where no change comes, no line is drawn; the axis ends now or, afterwards, at the end."""
-    window.evaluate(
-        """() => {
-          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
-          window.chart = new latency.LatencyChart(document.querySelector("svg"));
-          const late = [[10, 5, 9.5], [11, 5, 10.5], [13, 5, 10.5]];
-          for (const [now, value, came] of [...late, [14, 5, 13.5], [15, null, 13.5], [16, 5, null]])
-            chart.add(now, value, came);
-        }"""
-    )
-    axis = "[...document.querySelectorAll('[data-key^=\"at \"]')].map((node) => node.textContent)"
-    assert window.evaluate(f"(chart.draw(20, [], 'now'), {axis})") == ["now", "1 min ago", "2 min ago"]
-    assert window.locator("polyline").count() == 2
-    assert window.evaluate(f"(chart.draw(20, [], 'end'), {axis})") == ["end", "1 min before", "2 min before"]
-
-
-def test_the_scale_holds_what_was_measured(window: Page) -> None:
-    """A latency of many seconds is inside of the axis, and seen though it stands alone."""
-    window.evaluate(
-        """() => {
-          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
-          const chart = new latency.LatencyChart(document.querySelector("svg"));
-          for (const [now, value] of [[10, 5], [11, null], [12, 19_120]]) chart.add(now, value, now);
-          chart.draw(20, [], "now");
-        }"""
-    )
-    assert window.locator("text.axis", has_text="100 s").count() == 1
-    assert (
-        window.locator("circle").evaluate_all("nodes => nodes.map((node) => node.getAttribute('r'))")
-        == ["1.5"] * 2
-    )
-    top, bottom = (
-        float(window.locator(f"[data-key='line {tick}']").get_attribute("y1") or 0)
-        for tick in ("100 s", "10 s")
-    )
-    assert top < float(window.locator("circle").last.get_attribute("cy") or 0) < bottom
-
-
-def test_the_scale_holds_the_latencies_of_the_summary(window: Page) -> None:
-    """The axis includes the latencies of the whole run, even if those of the last two minutes were all lower."""
-    window.evaluate(
-        """() => {
-          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
-          const chart = new latency.LatencyChart(document.querySelector("svg"));
-          for (const now of [10, 11]) chart.add(now, 5, now);
-          chart.mark([["median 8 ms", 8], ["99 of 100 within 14.7 s", 14_700]]);
-          chart.draw(20, [], "end");
-        }"""
-    )
-    assert window.locator(".mark-label").all_text_contents() == ["median 8 ms", "99 of 100 within 14.7 s"]
-    worst, top, bottom = (
-        float(window.locator(f"[data-key='{key}']").get_attribute("y1") or 0)
-        for key in ("mark 99 of 100 within 14.7 s", "line 100 s", "line 10 s")
-    )
-    assert top < worst < bottom
-
-
-def test_the_lengths_of_outages_do_not_overlap(window: Page) -> None:
-    """The length of an earlier outage stands left of that of a later one, or is left out where it has no room."""
-    window.evaluate(
-        """() => {
-          document.body.innerHTML = "<svg style='width: 300px; height: 200px'></svg>";
-          window.chart = new latency.LatencyChart(document.querySelector("svg"));
-          chart.add(0, 5, 0);
-        }"""
-    )
-    boxes = """[...document.querySelectorAll(".outage-label")].map((node) => node.getBoundingClientRect())
-      .map(({ left, right }) => [left, right]).sort(([one], [other]) => one - other)"""
-    for spans, labels in (("[90, 105], [107, 120]", 2), ("[1, 2], [3, 4], [5, 6]", 1)):
-        outages = f"[{spans}].map(([since, until]) => ({{ since, until }}))"
-        found = window.evaluate(f"(chart.draw(120, {outages}, 'now'), {boxes})")
-        assert window.locator(".outage").count() == spans.count("[")
-        assert len(found) == labels
-        assert all(one[1] < other[0] for one, other in pairwise(found))
-
-
-def test_small_carriers_are_merged(window: Page) -> None:
-    """Each tile has room for a name; the merged ones have the average of their flights, and their names."""
-    sizes = "[[600, 1], [370, 2], [20, 10], [9, 0], [1, 30]]"
-    item = "([value, delay], index) => ({ carrier: `c${index}`, name: `n${index}`, value, delay })"
-    tiles = window.evaluate(f"charts.merged({sizes}.map({item}))")
-    assert [tile["name"] for tile in tiles] == ["n0", "n1", "3 others"]
-    assert (tiles[2]["names"], tiles[2]["value"]) == ("n2, n3, n4", 30)
-    assert tiles[2]["delay"] == pytest.approx(230 / 30)
-    assert len(window.evaluate("charts.merged([{ value: 1 }])")) == 1
-
-
-def test_a_tile_has_its_name_and_number(window: Page) -> None:
-    """In two lines or in one, by its code where the name has no room; its title has all."""
-    window.evaluate(
-        """() => {
-          document.body.innerHTML = "<svg id='carriers'></svg><span></span>";
-          window.tile = (width, height) => {
-            const svg = document.querySelector("svg");
-            svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
-            const all = document.querySelector("span");
-            charts.drawCarriers(svg, all, [{ carrier: "UA", flights: 57, delay: 3 }]);
-            return [...svg.querySelectorAll("text")].map((node) => node.textContent);
-          };
-        }"""
-    )
-    assert window.evaluate("tile(300, 100)") == ["United Air Lines", "57 flights"]
-    assert window.evaluate("tile(300, 30)") == ["United Air Lines: 57"]
-    assert window.evaluate("tile(130, 30)") == ["United Air Lines"]
-    assert window.evaluate("tile(60, 30)") == ["UA: 57"]
-    assert window.evaluate("tile(60, 100)") == ["UA", "57"]
-    title = window.locator("#carriers rect title").text_content()
-    assert title == "United Air Lines: 57 flights, on average 3 min late"
-    legend = window.locator("body > span").text_content()
-    assert legend == "area: 57 departed flights, none cancelled"
-
-
-def test_the_scale_of_delays(window: Page) -> None:
-    """Early and late have ends of their own, and 0 is the middle."""
-    fills = window.evaluate("[-20, -5, 0, 15, 99].map(svg.delayFill)")
-    ends = [
-        (fill.partition("--delay-")[2].partition(")")[0], fill.partition(") ")[2].partition(",")[0])
-        for fill in fills
-    ]
-    assert ends == [("early", "100%"), ("early", "50%"), ("late", "0%"), ("late", "50%"), ("late", "100%")]
-    assert window.evaluate("[0, 30].map(svg.onShade)") == ["on-shade", "on-shade strong"]

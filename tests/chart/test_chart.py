@@ -160,20 +160,24 @@ def test_topics_are_understood(render: Render, tmp_path: Path) -> None:
     assert [fanout.name for fanout in topics.fanouts] == ["late"]
 
 
-def test_changed_topics_begin_the_pods_again(render: Render) -> None:
-    """Services read their topics when they start, so other topics make other pods."""
-    other = least()
-    other["config"]["topics"][0]["partitions"] = 2
-    key = "checksum/config"
+def test_services_follow_changed_topics(render: Render) -> None:
+    """Their pods stay, and read the file in a directory, where Kubernetes replaces it; a single file it does not."""
+    other = everything()
+    other["config"]["topics"][0]["expiration"] = "1h"
     before, after = (
-        [
-            item["spec"]["template"]["metadata"]["annotations"][key]
-            for item in objects
-            if "template" in item["spec"]
-        ]
-        for objects in (workloads(render(least())), workloads(render(other)))
+        {item["metadata"]["name"]: item["spec"]["template"] for item in workloads(render(values))}
+        for values in (everything(), other)
     )
-    assert all(old != new for old, new in zip(before, after, strict=True))
+    assert before == after
+    mounts = [
+        mount
+        for template in before.values()
+        for container in template["spec"]["containers"]
+        for mount in container["volumeMounts"]
+        if mount["name"] == "config"
+    ]
+    assert mounts
+    assert all("subPath" not in mount for mount in mounts)
 
 
 def workloads(objects: Objects) -> Objects:

@@ -36,6 +36,7 @@ LONGER = {
     "tests/spark/test_lake.py": "starts a Spark of its own for each kind of table",
     "tests/unit/sowline/runtime/test_native.py": "compiles all crates where that has not been done yet",
     "tests/upgrades/checks.py": "installs the version before",
+    "tests/upgrades/rolling.py": "replaces six processes under load, and back",
 }
 """Modules with tests that may take longer than others, each with its reason. Properties have the time to shrink."""
 

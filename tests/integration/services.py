@@ -43,7 +43,7 @@ class Service:
     """One service process. It can't outlive the tests, and may be killed and started again on the same port."""
 
     def __init__(self, name: str, directory: Path, **settings: object) -> None:
-        self.port = free_port()
+        self.port = int(str(settings.pop("port", 0))) or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._name = name
         self._log = directory / f"{name}-{self.port}.log"
@@ -307,13 +307,20 @@ class System:
 
     def service(self, name: str, **settings: object) -> Service:
         """Return a service of this system, to be started; it ends with the system."""
-        common = {"kafka": self.kafka, "config": self.config, "group": self.group}
-        common["data_dir"] = self.directory / "sow"
-        given = {**common, **settings}
         if name == "query_service" and SHARDS and "shard" not in settings:
-            service: Service = ShardedService(SHARDS, name, self.directory, **given)
-        else:
-            service = Service(name, self.directory, **given)
+            return self._lent(ShardedService(SHARDS, name, self.directory, **self._given_to(settings)))
+        return self._lent(Service(name, self.directory, **self._given_to(settings)))
+
+    def earlier_service(self, name: str, **settings: object) -> Service:
+        """Return a service of this system as it was in the version before."""
+        return self._lent(EarlierService(name, self.directory, **self._given_to(settings)))
+
+    def _given_to(self, settings: dict[str, object]) -> dict[str, object]:
+        common: dict[str, object] = {"kafka": self.kafka, "config": self.config, "group": self.group}
+        common["data_dir"] = self.directory / "sow"
+        return {**common, **settings}
+
+    def _lent(self, service: Service) -> Service:
         self._services.callback(service.close)
         return service
 

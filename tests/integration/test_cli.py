@@ -194,7 +194,7 @@ def wait_for_sow(shell: Shell, wanted: list[Any], options: str = "") -> None:
 
 def test_up_says_where_it_is(addresses: dict[str, Any], up: Up, kafka: str) -> None:
     """One line of JSON says where Kafka and the query service are, once that is ready."""
-    assert addresses.keys() == {"kafka", "url", "console", "pid", "materializer", "fanout"}
+    assert addresses.keys() == {"kafka", "url", "console", "pid", "materializer", "views", "fanout"}
     assert (addresses["kafka"], addresses["pid"]) == (kafka, up.process.pid)
     assert http_status(addresses["console"]) == 200
     assert (

@@ -16,11 +16,14 @@ PACKAGES = ("sowline", "materializer", "query_service", "gateway", "fanout", "vi
 
 @cache
 def earlier_tree() -> Path:
-    """Return a directory with its packages. A clone needs the history: `git fetch --unshallow` brings it."""
-    command = ["git", "archive", COMMIT, *PACKAGES]
-    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    """Return a directory with its packages."""
+    ran = subprocess.run(["git", "archive", COMMIT, *PACKAGES], cwd=ROOT, capture_output=True, check=False)
+    why = (
+        f"expected the commit {COMMIT} of {VERSION} in this clone: `git fetch --unshallow` brings the history"
+    )
+    assert ran.returncode == 0, f"{why}; git says: {ran.stderr.decode()}"
     tree = Path(tempfile.mkdtemp(prefix="sowline-earlier-"))
     atexit.register(shutil.rmtree, tree, ignore_errors=True)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packages:
+    with tarfile.open(fileobj=io.BytesIO(ran.stdout)) as packages:
         packages.extractall(tree, filter="data")
     return tree

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.config.definition_changes import Kind
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
@@ -32,11 +33,13 @@ class ViewsService(RunnerService):
 
     TASK = "compute view"
     SERVICE = "the views service"
+    KINDS = frozenset({Kind.VIEW, Kind.CONFLATED})
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
-        views = [topic.name for topic in topics.topics if topic.view is not None]
-        super().__init__(settings, topics, stop, views)
+        super().__init__(settings, topics, stop)
+        self._stack = ExitStack()
         self._directory: SpillDirectory | None = None
+        self._opening = threading.Lock()
         self._native = native_core(settings.core)
 
     @property
@@ -48,25 +51,40 @@ class ViewsService(RunnerService):
         # A view that computes holds Python's lock. Another one releases it at each call that waits for Kafka, and
         # gets it back after this time.
         sys.setswitchinterval(SWITCH_SECONDS)
-        if joining := sum(_has_joins(self._topics.named(name)) for name in self.runners):
-            settings = self._settings
-            directory = SpillDirectory(settings.data_dir, settings.join_bytes_max, joining)
-            self._directory = stack.enter_context(closing(directory))
+        self._stack = stack
+        if self._joining:
+            self._spill_directory()
 
-    def _runner(self, name: str, stack: ExitStack) -> ViewRunner:
+    @property
+    def _joining(self) -> int:
+        """The number of views with joins."""
+        return sum(topic.view is not None and bool(topic.view.joins) for topic in self._topics.topics)
+
+    def _spill_directory(self) -> SpillDirectory:
+        """Return the directory for joins, shared among the present views with joins."""
+        with self._opening:
+            if self._directory is None:
+                # The first view with joins may come while the service runs.
+                settings = self._settings
+                directory = SpillDirectory(settings.data_dir, settings.join_bytes_max, self._joining)
+                self._directory = self._stack.enter_context(closing(directory))
+            self._directory.share_among(self._joining)
+            return self._directory
+
+    def _runner(self, name: str, stop: threading.Event, stack: ExitStack) -> ViewRunner:
         topic = self._topics.named(name)
         assert topic.view is not None
         source = self._topics.named(topic.view.source)
         # A view that starts again after a panic is computed by Python (test_after_a_panic_python_computes).
         native = self._native if self.core == "native" else None
-        return ViewRunner(self._settings, topic, source, self._stop, self._joined(topic, stack), native)
+        return ViewRunner(self._settings, topic, source, stop, self._joined(topic, stack), native)
 
     def _joined(self, topic: TopicDefinition, stack: ExitStack) -> list[JoinedTable]:
         """Return the empty tables of a view's joins; `stack` ends their space."""
         assert topic.view is not None
-        if self._directory is None or not topic.view.joins:
+        if not topic.view.joins:
             return []
-        space = stack.enter_context(self._directory.space(topic.name))
+        space = stack.enter_context(self._spill_directory().space(topic.name))
         return [joined_table(join, self._topics.named(join.topic), space) for join in topic.view.joins]
 
     def _log_restart(self, name: str, why: str) -> None:
@@ -76,8 +94,8 @@ class ViewsService(RunnerService):
         log.error("view stopped", view=name, reason=reason, why=why, exc_info=traceback)
 
     def details(self) -> dict[str, Any]:
-        """Return the core that keeps groups, for `/status`."""
-        return {"core": self.core}
+        """Return the core that keeps groups, and the definitions in effect, for `/status`."""
+        return {"core": self.core} | super().details()
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
@@ -91,10 +109,6 @@ class ViewsService(RunnerService):
                 "sowline_view_behind_changes", "Changes of the source not yet taken", labels=["view"]
             ),
         )
-
-
-def _has_joins(topic: TopicDefinition) -> bool:
-    return topic.view is not None and bool(topic.view.joins)
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

@@ -111,10 +111,11 @@ class SpillDirectory:
     def __init__(self, data_dir: Path, bytes_max: int, views: int) -> None:
         """Take a directory; `bytes_max` is the memory of all `views` with joins together. Raise `SowlineError`."""
         self._opened = count()
-        self._bytes_max = bytes_max // 2 // views
+        self._bytes_max = bytes_max // 2
         """Half of the memory is for entries that are not on the disk, the rest for the memory of the stores."""
+        self._spaces: dict[str, SpillSpace] = {}
         MEMORY.limit(bytes_max // 2)
-        MEMORY.share_among(views)
+        self.share_among(views)
         try:
             directory = data_dir / DIRECTORY
             directory.mkdir(parents=True, exist_ok=True)
@@ -126,6 +127,13 @@ class SpillDirectory:
                 f"expected SOWLINE_DATA_DIR to name a directory for joined records, got {data_dir}: {error.strerror}",
             ) from error
 
+    def share_among(self, views: int) -> None:
+        """Set the number of views with joins: each has an equal share of the memory, also those that run."""
+        self._share = self._bytes_max // max(1, views)
+        MEMORY.share_among(views)
+        for space in list(self._spaces.values()):
+            space.bytes_max = self._share
+
     @contextmanager
     def space(self, view: str) -> Iterator[SpillSpace]:
         """Lend a space to a view, and delete all its entries at the end."""
@@ -136,9 +144,12 @@ class SpillDirectory:
             stores.append(SpillStore(self._path / f"{view}-{next(self._opened)}"))
             return stores[-1]
 
+        # A view has one space at a time.
+        space = self._spaces[view] = SpillSpace(opened, self._share)
         try:
-            yield SpillSpace(opened, self._bytes_max)
+            yield space
         finally:
+            del self._spaces[view]
             for store in stores:
                 store.close()
 

@@ -7,7 +7,7 @@ const SHOWN_S = 120;
 const GAP_S = 2;
 const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
-const [LABEL_WIDTH, LABEL_GAP] = [42, 6];
+const [LABEL_WIDTH, LABEL_GAP, AWAY_MAX] = [42, 6, 10];
 /** A line that is shorter than so many pixels is a dot. */
 const DOT = 3;
 /** The room that the text of a mark takes above its line. */
@@ -42,7 +42,7 @@ export class LatencyChart {
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
     const lines = this.#lines();
-    // From the newest outage on: the label of an earlier one stands left of it, or is left out.
+    // From the newest outage on: the label of an earlier one makes room for it, or is left out where it would leave its box.
     let free = width - RIGHT;
     const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
@@ -53,9 +53,11 @@ export class LatencyChart {
       ...[[0, last, "end"], [60, `1 min ${before}`, "middle"], [120, `2 min ${before}`, "start"]].map(([ago, text, anchor]) => ({ key: `at ${ago}`, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
       ...outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).toReversed().flatMap(({ since, until = now }) => {
         const [from, to] = [x(since), x(until)];
-        const middle = Math.min(free - LABEL_WIDTH / 2, Math.max(LEFT + LABEL_WIDTH / 2, (from + to) / 2));
+        const [first, last] = [LEFT + LABEL_WIDTH / 2, width - RIGHT - LABEL_WIDTH / 2];
+        const wanted = Math.max(first, Math.min(last, (from + to) / 2));
+        const middle = Math.min(free - LABEL_WIDTH / 2, wanted);
         const label = { key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle", x: middle, y: TOP - 6 };
-        const hasRoom = middle - LABEL_WIDTH / 2 >= LEFT;
+        const hasRoom = middle >= first && wanted - middle <= AWAY_MAX;
         if (hasRoom) free = middle - LABEL_WIDTH / 2 - LABEL_GAP;
         return [
           { key: `outage ${since}`, name: "rect", class: "outage", x: from, width: Math.max(2, to - from), y: TOP, height: height - TOP - BOTTOM },

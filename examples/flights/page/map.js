@@ -90,17 +90,25 @@ export class ArrivalsMap {
     }));
   }
 
-  /** The codes of the busiest airports, each beside its dot unless a busier one's is there. */
+  /** The codes of the busiest airports, each on a side of its dot where neither another dot nor a busier one's code is. */
   #drawNames(airports, most, unit) {
     const taken = [];
+    const dots = airports.map(({ flights, lat, lon }) => {
+      const [x, y] = place(lon, lat);
+      return { x, y, r: radius(flights, most) };
+    });
     keep(this.#names, airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
       const [x, y] = place(lon, lat);
-      const away = radius(flights, most) + 4;
-      const isLeft = x - away - LABEL_WIDTH / unit > this.#svg.viewBox.baseVal.x;
-      const box = { x: isLeft ? x - away : x + away, y };
-      if (taken.some((other) => Math.abs(other.x - box.x) < LABEL_WIDTH / unit && Math.abs(other.y - box.y) < LABEL_HEIGHT / unit)) return [];
-      taken.push(box);
-      return [{ key: dest, name: "text", class: "code", "text-anchor": isLeft ? "end" : "start", text: dest, x: box.x.toFixed(1), y: (y + 4 / unit).toFixed(1) }];
+      const [width, height] = [LABEL_WIDTH / unit, LABEL_HEIGHT / unit];
+      const [beside, above] = [radius(flights, most) + 4 + width / 2, radius(flights, most) + 2 + height / 2];
+      const { x: edge, width: room } = this.#svg.viewBox.baseVal;
+      const free = [[x - beside, y], [x + beside, y], [x, y - above], [x, y + above]].find(([cx, cy]) => (
+        cx - width / 2 >= edge && cx + width / 2 <= edge + room
+        && !taken.some((other) => Math.abs(other[0] - cx) < width && Math.abs(other[1] - cy) < height)
+        && !dots.some((dot) => Math.hypot(Math.max(0, Math.abs(dot.x - cx) - width / 2), Math.max(0, Math.abs(dot.y - cy) - height / 2)) < dot.r)));
+      if (free === undefined) return [];
+      taken.push(free);
+      return [{ key: dest, name: "text", class: "code", "text-anchor": "middle", text: dest, x: free[0].toFixed(1), y: (free[1] + 4 / unit).toFixed(1) }];
     }));
   }
 

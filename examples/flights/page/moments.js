@@ -1,6 +1,6 @@
 // The simulated moments at which the panels of the page stand: each that of the newest record that its view has shown.
 
-/** A panel that is behind the board by more simulated seconds says so: it lags, or nothing newer happened in it, as at night. */
+/** A panel that is behind the board by more simulated seconds lags, or nothing newer happened in it, as at night. */
 const BEHIND_S = 5 * 60;
 
 export class Moments {
@@ -25,10 +25,15 @@ export class Moments {
     return this.#end ?? this.#newest.get(name);
   }
 
-  /** How many simulated seconds a view is behind the departures, where that is worth a word; 0 otherwise. */
+  /** How many simulated seconds a view is behind the departures, where that is worth a wait; 0 otherwise. */
   behind(name) {
     const lag = this.of("departures") - this.of(name);
     return lag > BEHIND_S ? lag : 0;
+  }
+
+  /** Whether everything stands at the end. */
+  get isEnd() {
+    return this.#end !== undefined;
   }
 
   /** The newest of them. */

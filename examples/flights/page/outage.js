@@ -7,6 +7,8 @@ const PARTS = {
   kafka: { name: "Kafka", done: "Kafka was killed and restarted" },
 };
 
+const BACK = { "catching-up": "Back: catching up", checking: "Back: comparing every record" };
+
 /** An outage begins when a button is pressed, and ends when changes come through and every view of the page is live again. */
 export class Outages {
   #events = [];
@@ -16,10 +18,13 @@ export class Outages {
   #seen = new Set();
   /** When the page's views lost the connection, where no event explains it. */
   #lost;
+  /** Whether all that was fed has come. */
+  #isSettled = true;
 
   /** Take the events of a state, and whether the page's views are live. */
-  take({ events }, isLive, now) {
+  take({ events, is_settled: isSettled }, isLive, now) {
     this.#events = events;
+    this.#isSettled = isSettled;
     events.forEach(({ back_s: back, is_lossless: lossless }, number) => {
       if (this.#over.has(number)) return;
       const isPending = back === null && lossless === null;
@@ -37,10 +42,11 @@ export class Outages {
     return number >= 0 && !this.#over.has(number) ? { ...this.#events[number], number } : undefined;
   }
 
-  /** One of live, down and checking. */
+  /** One of live, down, catching-up and checking. */
   get phase() {
     if (this.current !== undefined || this.#lost !== undefined) return "down";
-    return this.#events.at(-1)?.is_lossless === null ? "checking" : "live";
+    if (this.#events.at(-1)?.is_lossless !== null) return "live";
+    return this.#isSettled ? "checking" : "catching-up";
   }
 
   /** Since when something is dead, in seconds since 1970; undefined while nothing is. */
@@ -58,7 +64,7 @@ export class Outages {
     const { current } = this;
     if (current !== undefined) return `${PARTS[current.part].name} dead`;
     if (this.#lost !== undefined) return "Connection lost";
-    return this.phase === "checking" ? "Back: comparing every record" : "Live";
+    return BACK[this.phase] ?? "Live";
   }
 
   /** The outages for the chart: each with its beginning and, if it is over, its end. */
@@ -80,7 +86,7 @@ export class Outages {
   #result({ back_s: back, is_lossless: lossless, verdict, records }, number) {
     if (!this.#over.has(number)) return "It starts again by itself. The page waits for a change that was written after that.";
     const waited = back === null ? "" : `Back after ${seconds(this.#over.get(number) - this.#events[number].pressed_s)}. `;
-    if (lossless === null) return `${waited}Comparing every record…`;
+    if (lossless === null) return `${waited}${this.#isSettled ? "Comparing every record…" : "What was written meanwhile is arriving…"}`;
     return `${waited}${lossless ? `${count(records)} flights compared: ${verdict}.` : verdict}`;
   }
 

@@ -6,7 +6,7 @@ import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
 import { Outages } from "./outage.js";
-import { count, lasting, many, seconds, simulated, since, zone } from "./text.js";
+import { count, daysUntil, lasting, many, seconds, simulated, since, zone } from "./text.js";
 
 /**
  * A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long and no chart is
@@ -49,13 +49,26 @@ let ended;
 /** Whether the page stands still: after the end, or where the demo no longer answers. */
 let isStill = false;
 
-/** Draw all that the views hold, at once: the clock, the counts, the rows and the charts are of one instant of the page. */
+/**
+ * After an outage, what was written meanwhile comes in one go, and not in the order of its moments. Until all of it is
+ * there, the page stays as it was: a board of one moment, and the clock of that moment. One that is opened meanwhile has
+ * nothing yet to keep, and fills.
+ */
+const HELD = ["down", "catching-up"];
+const isHeld = () => HELD.includes(phaseNow()) && Object.keys(views).every((name) => moments.of(name) !== undefined);
+
+/** What is shown of each view: all of one instant, as the clock is. */
+let shown = { departures: [], carriers: [], delays: [], arrivals: [] };
+
 function draw() {
-  takeMoments(moments);
-  board.draw(departures.snapshot(), moments.of("departures") ?? 0, departures.status === "live");
-  drawCarriers(get("carriers"), get("departed"), [...carriers.values()]);
-  drawHeat(get("heat"), [...delays.values()]);
-  map.draw([...arrivals.values()]);
+  if (!isHeld()) {
+    takeMoments(moments);
+    shown = { departures: departures.snapshot(), carriers: [...carriers.values()], delays: [...delays.values()], arrivals: [...arrivals.values()] };
+  }
+  board.draw(shown.departures, moments.of("departures") ?? 0, departures.status === "live");
+  drawCarriers(get("carriers"), get("departed"), shown.carriers);
+  drawHeat(get("heat"), shown.delays);
+  map.draw(shown.arrivals);
   drawInstant();
 }
 
@@ -67,20 +80,23 @@ function takeMoments(taker) {
 
 const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
 
+/** What the newest record of each panel is: at night, no flight lands for hours, and the map of arrivals is no older for that. */
+const NEWEST = { departures: "as of", carriers: "newest departure", delays: "newest departure", arrivals: "newest arrival" };
+
 /** The clock is the moment of the newest record that is shown; each panel says the moment of its own newest one. */
 function drawMoments() {
   const { newest } = moments;
   write(get("clock"), newest === undefined ? " " : simulated(newest));
+  if (newest !== undefined) write(get("days"), daysUntil(newest));
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
-    const lag = moments.behind(node.dataset.of);
-    node.classList.toggle("behind", lag > 0);
-    write(node, moment === undefined ? "" : `as of ${since(moment, newest)} flight time${lag > 0 ? `, ${lasting(lag)} older than the board` : ""}`);
+    write(node, moment === undefined ? "" : `${moments.isEnd ? "as of" : NEWEST[node.dataset.of]} ${since(moment, newest)} flight time`);
   }
 }
 
 const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
+  "catching-up": "median of the newest 200; the feed waits, and what was fed before is arriving",
   checking: "median of the newest 200; the feed waits until everything is compared",
   ending: "median of the newest 200; the feed has stopped, and everything is compared",
   live: "from the write to Kafka to a subscriber: median of the newest 200",
@@ -100,7 +116,8 @@ function drawInstant() {
   const now = ended ?? Date.now() / 1000;
   const phase = phaseNow();
   document.body.dataset.phase = phase;
-  write(get("chip"), phase === "live" && isBehind(moments) ? "Live, charts older" : PHASES[phase] ?? outages.chip);
+  write(get("chip"), PHASES[phase] ?? outages.chip);
+  write(get("pulse-title"), phase === "down" ? "Outage" : "Latency");
   const latency = state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
@@ -130,6 +147,7 @@ function drawEvents() {
 }
 
 function takeState(taken) {
+  const wasHeld = isHeld();
   state = taken;
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
@@ -139,6 +157,7 @@ function takeState(taken) {
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
   write(get("speed"), state.speed >= SPEED_MIN ? `: each second is ${lasting(state.speed)}` : "");
   drawEvents();
+  if (wasHeld && !isHeld()) soon();
   drawInstant();
 }
 
@@ -217,7 +236,7 @@ function soon() {
 
 function drawDue() {
   due = undefined;
-  if (isStill) return;
+  if (isStill || isHeld()) return;
   // What is drawn keeps its moments until all is drawn again.
   const coming = new Moments();
   takeMoments(coming);

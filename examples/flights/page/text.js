@@ -1,6 +1,7 @@
 // How the page writes numbers, moments and names.
 const ZONE = { timeZone: "America/New_York" };
 const DAY = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "short" });
+const LONG_DAY = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "long" });
 const CLOCK = new Intl.DateTimeFormat("en-GB", { ...ZONE, weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
 const WALL = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY_TIME = new Intl.DateTimeFormat("en-GB", { ...ZONE, day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
@@ -30,6 +31,12 @@ export const zone = () => new Intl.DateTimeFormat("en-GB", { timeZoneName: "shor
 
 /** The date of a simulated moment in New York. */
 export const day = (moment) => DAY.format(moment);
+
+/** The days of the data set until a simulated moment, of which 1 January is the first. */
+export function daysUntil(seconds) {
+  const last = day(seconds * 1000);
+  return last === "1 Jan" ? "1 January 2013" : `1 January to ${LONG_DAY.format(seconds * 1000)} 2013`;
+}
 
 /** A moment of the visitor's day. */
 export const wall = (seconds) => WALL.format(seconds * 1000);

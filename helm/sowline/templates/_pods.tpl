@@ -6,12 +6,16 @@ labels:
   {{- with .shard }}
   shard: {{ . | quote }}
   {{- end }}
+{{- if or .file .values.podAnnotations }}
 annotations:
-  {{- /* Services read their topics when they start, pipelines their file. */}}
-  checksum/config: {{ .file | default (.root.Values.config | toYaml) | sha256sum }}
+  {{- /* Services follow their topics while they run. A pipeline reads its file when it starts. */}}
+  {{- with .file }}
+  checksum/config: {{ . | sha256sum }}
+  {{- end }}
   {{- with .values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "sowline.podSpec" -}}

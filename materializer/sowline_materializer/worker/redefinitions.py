@@ -1,29 +1,27 @@
 """Definitions that change while a worker runs: topics are added, opened again by new limits, or given back."""
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from sowline.config.definition_changes import Effect, Followed
+from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline_materializer.standby.standby import Standby
 from sowline_materializer.worker.assignment import Assignment
 from sowline_materializer.worker.owned import OwnedPartitions
-
-
-class Subscribe(Protocol):
-    """Asks the group for the partitions of logs. Partitions of other logs leave this worker."""
-
-    def __call__(self, logs: list[str]) -> None:
-        """Ask for them."""
 
 
 class Redefinitions:
     """The definitions that a worker has still to take. Its thread takes them between two batches."""
 
     def __init__(
-        self, owned: OwnedPartitions, assignment: Assignment, standby: Standby | None, subscribe: Subscribe
+        self,
+        owned: OwnedPartitions,
+        assignment: Assignment,
+        standby: Standby | None,
+        subscribe: Callable[[list[str]], object],
     ) -> None:
+        """`subscribe` asks the group for the partitions of logs; those of other logs leave this worker."""
         self._owned = owned
         self._assignment = assignment
         self._standby = standby
@@ -46,7 +44,7 @@ class Redefinitions:
     def _take(self, followed: Followed, consumer: Consumer) -> None:
         definitions = self._owned.definitions
         wanted = {definition.log: definition for definition in followed.topics.topics}
-        live = {change.name for change in followed.changes if change.effect is Effect.LIVE}
+        live = {change.name for change in followed.changes if change.effect is ChangeEffect.LIVE}
         changed = {log for log, definition in wanted.items() if definition.name in live}
         had = definitions.keys() - self._removed
         self._removed = (self._removed | had) - wanted.keys()

@@ -36,6 +36,11 @@ class Memory:
         """Add the indexes of a topic."""
         self._holders.append(holder)
 
+    def remove(self, holder: Holder) -> None:
+        """Remove the indexes of a topic."""
+        self._holders.remove(holder)
+        self._used = {one: None for one in self._used if one[0] is not holder}
+
     @property
     def nbytes(self) -> int:
         """The estimated memory of all indexes, in bytes."""

@@ -90,6 +90,11 @@ class Dispatcher:
             plan.remove(live_subscription)
         live_subscription.stay_behind()
 
+    def forget(self, topic: str) -> None:
+        """Forget a topic that was removed, and which no subscription reads any more."""
+        for of_topic in (self._live, self._windows, self._catching_up):
+            of_topic.pop(topic, None)
+
     def count(self, messages: int) -> None:
         """Count messages that were sent later than the instant of their change."""
         self.messages_sent += messages

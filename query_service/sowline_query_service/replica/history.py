@@ -303,6 +303,10 @@ class Histories:
         """Add the history of a partition."""
         self._all.append(history)
 
+    def remove(self, history: PartitionHistory) -> None:
+        """Remove the history of a partition."""
+        self._all.remove(history)
+
     @property
     def nbytes(self) -> int:
         """The estimated memory of all histories."""

@@ -37,7 +37,8 @@ class Timeline:
     """The writes to the documents of one partition. Note the changes in the order of their positions, each once."""
 
     def __init__(self, ttl_ms: int) -> None:
-        self._ttl = ttl_ms
+        self.ttl_ms = ttl_ms
+        """How long a write is kept, in log time."""
         self.floor = 0
         """The log time, in ms since 1970, before which writes are not kept."""
         self._last: dict[bytes, int] = {}
@@ -90,7 +91,7 @@ class Timeline:
 
     def advance(self, time: int) -> None:
         """Note the current log time; drop some of the writes that are too old."""
-        self.floor = max(self.floor, time - self._ttl)
+        self.floor = max(self.floor, time - self.ttl_ms)
         for _ in range(PRUNED_A_STEP):
             oldest = self.oldest
             if oldest is None or oldest >= self.floor:
@@ -160,6 +161,10 @@ class Timelines:
     def add(self, timeline: Timeline) -> None:
         """Add the timeline of a partition."""
         self._all.append(timeline)
+
+    def remove(self, timeline: Timeline) -> None:
+        """Remove the timeline of a partition."""
+        self._all.remove(timeline)
 
     @property
     def nbytes(self) -> int:

@@ -58,8 +58,7 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
     """Answers from the records in memory."""
 
     def __init__(self, settings: Settings, context: ServiceContext, rates: Rates, backlogs: Backlogs) -> None:
-        definitions = {name: topic.definition for name, topic in context.state.topics.items()}
-        super().__init__(settings, context.kafka, definitions, context, rates, backlogs)
+        super().__init__(settings, context.kafka, context.state.definitions, context, rates, backlogs)
         self._context = context
         self._state = context.state
 

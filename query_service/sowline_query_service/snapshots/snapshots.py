@@ -80,7 +80,9 @@ class Snapshots:
         if writer is not None:
             names = {topic.definition.changes: name for name, topic in self._state.topics.items()}
             for (changes, number), seconds in writer.taken_at().items():
-                taken.add_metric([names[changes], str(number)], seconds)
+                # A topic that was removed has still a snapshot, for its return.
+                if changes in names:
+                    taken.add_metric([names[changes], str(number)], seconds)
         yield taken
         yield GaugeMetricFamily(
             "sowline_snapshots_restored",

@@ -80,7 +80,8 @@ class SnapshotWriter:
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            for topic in self._state.topics.values():
+            # A copy: the event loop may add or remove a topic.
+            for topic in list(self._state.topics.values()):
                 if has_snapshots(topic.definition):
                     self._look_at(topic)
 

@@ -4,7 +4,7 @@ It has no thread: `turn` takes the messages that were read, and calls the replic
 """
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -18,7 +18,7 @@ from sowline.changes.wholeness import is_of
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, wait_for_answer
-from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
+from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition, Readers
 from sowline_query_service.replica.partition_replica import whole_records
 from sowline_query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from sowline_query_service.topics.message_reader import MessageReader, Portions, is_plain
@@ -85,6 +85,8 @@ class FollowedPartitions:
         self._incomplete: Portions = defaultdict(list)
         self._unopened: dict[ChangesPartition, int] = {}
         """The end offset of each partition of a transient topic that no worker owned at the start."""
+        self._due: deque[Callable[[], None]] = deque()
+        """Changes of the definitions, for the next turn."""
 
     def begin(self) -> None:
         """Begin to load all partitions, from their snapshots if they have some."""
@@ -93,6 +95,49 @@ class FollowedPartitions:
         for topic in self._topics:
             for number in self._shard.partitions(topic):
                 self._begin_with_snapshot(topic, number)
+
+    # Any thread may call these: it waits for Kafka, while the follower goes on with the other topics.
+
+    def add(self, topic: TopicDefinition) -> None:
+        """Follow a new topic, which the replicas have, from the next turn on."""
+        numbers, prepared = list(self._shard.partitions(topic)), list[Readers]()
+        if topic.starts_empty:
+            wait_for_answer(partial(self._find_unopened, topic, numbers), self._stop)
+        if not wait_for_answer(lambda: prepared.append(self._changes.prepared(topic, numbers)), self._stop):
+            return
+        [readers] = prepared
+        for (_, number), reader in readers.items():
+            self._restore(topic, number, reader)
+        self._due.append(partial(self._join, topic, readers))
+
+    def redefine(self, topic: TopicDefinition, redefined: Callable[[], None]) -> None:
+        """Follow a topic by another definition; `redefined` is called in the event loop between two batches."""
+        self._due.append(partial(self._change, topic, redefined))
+
+    def remove(self, topic: TopicDefinition, removed: Callable[[], None]) -> None:
+        """Stop following a topic; `removed` is called in the event loop once nothing of it will follow."""
+        self._due.append(partial(self._leave, topic, removed))
+
+    def _join(self, topic: TopicDefinition, readers: Readers) -> None:
+        if is_plain(topic):
+            self._plain.add(topic.changes)
+        self._changes.add(topic, readers)
+
+    def _change(self, topic: TopicDefinition, redefined: Callable[[], None]) -> None:
+        # Before the replicas know it: a partition that has a history now takes no runs.
+        self._plain.discard(topic.changes)
+        self._in_loop(redefined)
+        if is_plain(topic):
+            self._plain.add(topic.changes)
+
+    def _leave(self, topic: TopicDefinition, removed: Callable[[], None]) -> None:
+        self._plain.discard(topic.changes)
+        for partition in self._changes.remove(topic):
+            self._incomplete.pop(partition, None)
+            self._unopened.pop(partition, None)
+        self._in_loop(removed)
+
+    # the follower's thread
 
     def turn(self, messages: Sequence[Message]) -> None:
         """Hand over what was read, and report the loads that it completes; raise `ChangesReplaced`."""
@@ -103,6 +148,8 @@ class FollowedPartitions:
             self._changes.look()
             self._leave_old_snapshots()
             self._report_loaded()
+        while self._due and not self._stop.is_set():
+            self._due.popleft()()
 
     def _look_up(self, topic: TopicDefinition) -> None:
         """Begin to load the changes of a topic."""
@@ -112,9 +159,10 @@ class FollowedPartitions:
         self._changes.load(topic.changes, numbers)
 
     def _begin_with_snapshot(self, topic: TopicDefinition, number: int) -> None:
-        if self._stop.is_set():
-            return
-        reader = self._changes.readers[topic.changes, number]
+        if not self._stop.is_set():
+            self._restore(topic, number, self._changes.readers[topic.changes, number])
+
+    def _restore(self, topic: TopicDefinition, number: int, reader: ChangesReader) -> None:
         offsets = range(reader.next_offset, reader.target)
         offset = self._replicas.restore(topic, number, reader.topic_id, offsets, self._in_loop)
         if offset is not None:
@@ -208,8 +256,10 @@ class FollowedPartitions:
         return "; ".join(sentences) or None
 
     def topic_id(self, changes: str) -> str:
-        """Return Kafka's id of a changes topic, as it was when its load began."""
-        return next(one.topic_id for (name, _), one in self._changes.readers.items() if name == changes)
+        """Return Kafka's id of a changes topic, as it was when its load began; empty if it is not followed."""
+        # A copy, made in one step: the follower's thread may add or remove a topic meanwhile.
+        readers = list(self._changes.readers.items())
+        return next((one.topic_id for (name, _), one in readers if name == changes), "")
 
 
 def _note_seen(reader: ChangesReader, portions: list[Portion]) -> None:

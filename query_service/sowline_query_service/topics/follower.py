@@ -54,7 +54,7 @@ class TopicFollower:
         cluster = Cluster(kafka, self._stop)
         self._changes = AssignedChanges(cluster, topics, self._stop)
         self.partitions = FollowedPartitions(
-            topics, cluster, self._changes, replicas, self._in_loop, self._stop, workers, native, shard
+            topics, cluster, self._changes, replicas, self.in_loop, self._stop, workers, native, shard
         )
         self.behind = self._changes.behind
         """The number of events in Kafka that were not handed over yet."""
@@ -76,7 +76,7 @@ class TopicFollower:
             # Report any error. If the thread ended silently, the service would keep answering with old records
             # (test_a_kafka_that_refuses_for_good).
             log.error("following ended", why=repr(error))
-            self._in_loop(self._failed, error)
+            self.in_loop(self._failed, error)
 
     def _follow(self) -> None:
         changes = self._changes
@@ -88,7 +88,7 @@ class TopicFollower:
         finally:
             changes.close()
 
-    def _in_loop(self, function: Callable[..., Any], *arguments: object) -> Any:
+    def in_loop(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function in the event loop, wait until it has returned, and return its result; None at the end."""
         # At most one batch is in flight. Without the wait, a thread that reads faster than the loop applies would
         # fill the memory with batches during a load.

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -61,6 +62,16 @@ class LogTurns:
         self._turn = deque(partitions)
         self._at_once = sampled_at_once(sum(partitions.values()))
 
+    def add(self, log_name: str, partitions: int) -> None:
+        """Sample a log, too."""
+        self._partitions = {**self._partitions, log_name: partitions}
+        self._turn.append(log_name)
+
+    def remove(self, log_name: str) -> None:
+        """Sample a log no more."""
+        self._partitions = {name: count for name, count in self._partitions.items() if name != log_name}
+        self._turn.remove(log_name)
+
     def next(self, asked: Iterable[str]) -> list[str]:
         """Return the logs of the next sample; `asked` are those that readers wait for."""
         chosen, count = dict.fromkeys(asked), 0
@@ -96,6 +107,8 @@ class LogEnds:
         self._partitions = {topic.log: list(shard.partitions(topic)) for topic in topics}
         self._turns = LogTurns({log_name: len(numbers) for log_name, numbers in self._partitions.items()})
         self._asked: deque[str] = deque()
+        self._due: deque[Callable[[], None]] = deque()
+        """Changes of the logs, for the thread."""
         self._reached = reached
         self._unapplied = unapplied
         self._take = take
@@ -131,12 +144,32 @@ class LogEnds:
         self._asked.extend(logs)
         self._wake.set()
 
+    def add(self, log_name: str, numbers: Sequence[int]) -> None:
+        """Sample these partitions of a log, too."""
+        self._due.append(partial(self._add, log_name, list(numbers)))
+
+    def _add(self, log_name: str, numbers: list[int]) -> None:
+        self._partitions[log_name] = numbers
+        self._turns.add(log_name, len(numbers))
+
+    def remove(self, log_name: str) -> None:
+        """Sample a log no more."""
+        self._due.append(partial(self._remove, log_name))
+
+    def _remove(self, log_name: str) -> None:
+        self._turns.remove(log_name)
+        for number in self._partitions.pop(log_name):
+            for known in (self._before, self._with_records, self._committed, self._newest, self._open):
+                known.pop((log_name, number), None)
+
     def _run(self) -> None:
         cluster, due = Cluster(self._kafka, self._stop), 0.0
         while not self._stop.is_set():
             # Before the requests are taken: one that comes in between wakes the thread again. In the other order it
             # would wait for the next sample.
             self._wake.clear()
+            while self._due:
+                self._due.popleft()()
             logs = self._take_asked()
             if time.monotonic() >= due:
                 due = time.monotonic() + SAMPLE_SECONDS
@@ -155,7 +188,7 @@ class LogEnds:
         asked: dict[str, None] = {}
         while self._asked:
             asked[self._asked.popleft()] = None
-        return list(asked)
+        return [log_name for log_name in asked if log_name in self._partitions]
 
     def _note_refusal(self, error: Exception) -> None:
         """Log once why Kafka does not report the ends. Queries are still answered; the lag is then not known."""

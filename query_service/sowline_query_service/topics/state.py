@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import ModuleType
 
 import structlog
@@ -11,8 +12,10 @@ import structlog
 from sowline.changes.change import Change
 from sowline.changes.changes_reader import ChangesMissing
 from sowline.config.shard import WHOLE, Shard
+from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.kafka.changes_driver import ChangesPartition
+from sowline.language.filter.metadata import Metadata
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
 from sowline.runtime.metrics import Latencies
@@ -49,25 +52,30 @@ class ServedTopics:
     ) -> None:
         """Hold topics without records. `native` is the module of the native core, if memo indexes are to use it."""
         self.shard = shard
+        self._about = Metadata()
         self.memory = Memory(index_bytes_max)
         self.histories = Histories(history_bytes_max)
         self.timelines = Timelines(timeline_bytes_max)
-        self.topics = {
-            definition.name: TopicState(
-                definition,
-                ring_changes_max,
-                ring_bytes_max,
-                self.memory,
-                self.histories,
-                self.timelines,
-                native,
-                shard,
-            )
-            for definition in topics.topics
-        }
+        self._new_topic = partial(
+            TopicState,
+            ring_changes_max=ring_changes_max,
+            ring_bytes_max=ring_bytes_max,
+            memory=self.memory,
+            histories=self.histories,
+            timelines=self.timelines,
+            native=native,
+            shard=shard,
+        )
+        self.topics: dict[str, TopicState] = {}
+        self.definitions: dict[str, TopicDefinition] = {}
+        """The definitions of the topics, by their names: the present ones, also when they change."""
+        self._by_changes: dict[str, TopicState] = {}
+        self._by_log: dict[str, TopicState] = {}
+        for definition in topics.topics:
+            self.add(definition)
+        self._awaited = set(self.topics)
+        """The topics that the service has had, or that it needs for its start."""
         self._making: set[asyncio.Task[None]] = set()
-        self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
-        self._by_log = {topic.definition.log: topic for topic in self.topics.values()}
         self._moved = asyncio.Event()
         self._sampled = asyncio.Event()
         self.unread_changes: Mapping[ChangesPartition, int] = {}
@@ -80,6 +88,41 @@ class ServedTopics:
         self.snapshots_discarded: Counter[str] = Counter()
         """The number of snapshots that could not be used, by reason."""
         self._on_changes: OnChanges = lambda topic, partition, before, changes: None
+
+    def add(self, definition: TopicDefinition) -> None:
+        """Add a topic, without records; it is loading."""
+        topic = self._new_topic(definition)
+        topic.metadata = self._about._replace(topic=definition.name)
+        self.topics[definition.name] = self._by_changes[definition.changes] = topic
+        self._by_log[definition.log] = topic
+        self.definitions[definition.name] = definition
+
+    def describe(self, instance: str, group: str) -> None:
+        """Set what filters on metadata find about this service, in all topics."""
+        self._about = Metadata(instance=instance, group=group)
+        for name, topic in self.topics.items():
+            topic.metadata = self._about._replace(topic=name)
+
+    def redefine(self, definition: TopicDefinition) -> None:
+        """Take another definition of a topic."""
+        topic = self.topics[definition.name]
+        topic.redefine(definition)
+        self.definitions[definition.name] = definition
+        self._make_declared(topic)
+
+    def remove(self, definition: TopicDefinition) -> None:
+        """Remove a topic, once nothing reads it any more."""
+        del (
+            self.definitions[definition.name],
+            self._by_changes[definition.changes],
+            self._by_log[definition.log],
+        )
+        self.topics.pop(definition.name).close()
+        self._awaited.discard(definition.name)
+
+    def log_of(self, changes: str) -> str:
+        """Return the log of the topic with these changes."""
+        return self._by_changes[changes].definition.log
 
     def listen(self, on_changes: OnChanges) -> None:
         """Set the listener, which is called with every batch of changes at the instant it is applied."""
@@ -100,6 +143,8 @@ class ServedTopics:
         return {
             (log_name, partition.number): partition.reached
             for log_name in logs
+            # A log of a topic that was just removed is still sampled once.
+            if log_name in self._by_log
             for partition in self._by_log[log_name].partitions.values()
             if not partition.loading
         }
@@ -114,7 +159,9 @@ class ServedTopics:
     def take_log_ends(self, sample: LogEndSample) -> None:
         """Take where the logs end: what the lag is measured from."""
         for (log_name, number), reached in sample.reached.items():
-            topic = self._by_log[log_name]
+            topic = self._by_log.get(log_name)
+            if topic is None:
+                continue
             # The progress events that name its log are deleted by age, and the lag would never be known
             # (test_a_topic_without_a_sow_learns_its_log_from_kafka).
             if not topic.definition.has_sow:
@@ -142,7 +189,8 @@ class ServedTopics:
     def take_hole(self, partition: LogPartition, offsets: range) -> None:
         """Note offsets of a log that hold no record, and don't count as lag."""
         log_name, number = partition
-        self._by_log[log_name].log_ends[number].note_hole(offsets.start, offsets.stop)
+        if (topic := self._by_log.get(log_name)) is not None:
+            topic.log_ends[number].note_hole(offsets.start, offsets.stop)
 
     @property
     def changes_applied(self) -> int:
@@ -151,8 +199,10 @@ class ServedTopics:
 
     @property
     def loading(self) -> list[str]:
-        """The names of the topics that are not loaded yet."""
-        return [name for name, topic in self.topics.items() if topic.loading]
+        """The names of the topics that are not loaded yet, without those that were added while the service runs."""
+        # A new topic would otherwise make a service that answers for all others unready
+        # (test_a_new_topic_leaves_the_service_ready).
+        return [name for name in self.topics if name in self._awaited and self.topics[name].loading]
 
     def take(self, batches: Batches) -> list[ChangesPartition]:
         """Apply the batches of the follower. Each is one instant, and the listener is called within it.
@@ -239,10 +289,17 @@ class ServedTopics:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()
             self.sample_soon([topic.definition.log])
-            if not topic.loading and topic.indexes.are_declared:
-                task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
-                self._making.add(task)
-                task.add_done_callback(self._made)
+            if not topic.loading:
+                self._awaited.add(topic.definition.name)
+                self._make_declared(topic)
+
+    def _make_declared(self, topic: TopicState) -> None:
+        """Begin to make the indexes that a loaded topic's definition names."""
+        declared = topic.definition.declared
+        if not topic.loading and (declared.indexes or declared.hash_indexes):
+            task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
+            self._making.add(task)
+            task.add_done_callback(self._made)
 
     def _made(self, task: asyncio.Task[None]) -> None:
         self._making.discard(task)

@@ -80,19 +80,17 @@ class Indexes:
 
     # making
 
-    @property
-    def are_declared(self) -> bool:
-        """Whether the topic's definition names indexes."""
-        return bool(self._definition.declared.indexes or self._definition.declared.hash_indexes)
-
     async def make_declared(self) -> None:
         """Make the indexes that the topic's definition names."""
         paths = [parse_path(text) for text in self._definition.declared.indexes]
-        hashes = [
-            HashIndex([parse_path(text) for text in fields])
-            for fields in self._definition.declared.hash_indexes
-        ]
+        there = {index.paths for index in self._hashes}
+        hashes = [HashIndex(fields) for fields in _hashed(self._definition) if fields not in there]
         await self._make(frozenset(paths), hashes, uncounted)
+
+    def redefine(self, definition: TopicDefinition) -> None:
+        """Take another definition, and drop hash indexes that it does not have; `make_declared` makes the others."""
+        self._definition = definition
+        self._hashes = [index for index in self._hashes if index.paths in _hashed(definition)]
 
     def at_hand(self, filter: Filter, order: Order) -> bool:
         """Return whether a query can start at once; make missing indexes if the topic is small."""
@@ -381,3 +379,8 @@ def _filter_of(terms: tuple[Node, ...]) -> Filter | None:
 
 def _is_long(dictionary: Dictionary) -> bool:
     return len(dictionary) > TEXTS_AT_ONCE or dictionary.nbytes > DICTIONARY_BYTES_AT_ONCE
+
+
+def _hashed(definition: TopicDefinition) -> list[tuple[Path, ...]]:
+    """Return the fields of each hash index that a definition names."""
+    return [tuple(map(parse_path, fields)) for fields in definition.declared.hash_indexes]

@@ -52,6 +52,9 @@ class TopicState:
         shard: Shard = WHOLE,
     ) -> None:
         self.definition = definition
+        self._memory = memory
+        self._histories = histories
+        self._timelines = timelines
         self.native = native
         """The module of the native core, if that is to be used."""
         self.rows = Rows() if definition.has_sow else NoRows()
@@ -63,27 +66,49 @@ class TopicState:
                 self.rows,
                 ring_changes_max,
                 ring_bytes_max,
-                self._history(histories),
-                self._timeline(timelines),
+                self._history(),
+                self._timeline(),
             )
             for number in shard.partitions(definition)
         }
         """The partitions that this service holds, by number, in ascending order."""
         self.log_ends = {number: LogEnd() for number in self.partitions}
 
-    def _history(self, histories: Histories) -> PartitionHistory | None:
+    def _history(self) -> PartitionHistory | None:
         if self.definition.declared.history is None:
             return None
         history = PartitionHistory(self.definition.declared.history, self.rows)
-        histories.add(history)
+        self._histories.add(history)
         return history
 
-    def _timeline(self, timelines: Timelines) -> Timeline | None:
+    def _timeline(self) -> Timeline | None:
         if not self.definition.documents:
             return None
         timeline = Timeline(self.definition.declared.history_ttl)
-        timelines.add(timeline)
+        self._timelines.add(timeline)
         return timeline
+
+    def redefine(self, definition: TopicDefinition) -> None:
+        """Take another definition of the topic. A history that it adds or changes begins now."""
+        has_other_history = definition.declared.history != self.definition.declared.history
+        self.definition = definition
+        self.indexes.redefine(definition)
+        for timeline in self.timelines:
+            timeline.ttl_ms = definition.declared.history_ttl
+        for partition in self.partitions.values() if has_other_history else ():
+            if partition.history is not None:
+                self._histories.remove(partition.history)
+            partition.history = self._history()
+            if partition.history is not None:
+                partition.history.restart(partition.changed_time)
+
+    def close(self) -> None:
+        """Release its part of the memory that all topics share."""
+        self._memory.remove(self.indexes)
+        for history in self.histories:
+            self._histories.remove(history)
+        for timeline in self.timelines:
+            self._timelines.remove(timeline)
 
     @property
     def plain_partitions(self) -> int:

@@ -1,10 +1,10 @@
 """The topics of a query service as the destination of writes: its replica reports their outcomes."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sowline.commands.command import Origin
-from sowline.config.topic_definition import TopicDefinition, by_changes
+from sowline.config.topic_definition import TopicDefinition
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.write_entitlements import RecordCheck
@@ -19,15 +19,14 @@ class ReplicaDestination:
 
     def __init__(self, state: ServedTopics) -> None:
         self._state = state
-        self.topics = {name: topic.definition for name, topic in state.topics.items()}
-        self._by_changes = by_changes(self.topics.values())
+        self.topics: Mapping[str, TopicDefinition] = state.definitions
         self.outcomes = Outcomes()
         self._moved = asyncio.Event()
 
     def take(self, batches: Batches) -> None:
         """Take the events that the replicas have applied."""
         for (changes, partition), portions in batches.items():
-            self.outcomes.take(self._by_changes[changes].log, partition, portions)
+            self.outcomes.take(self._state.log_of(changes), partition, portions)
         self._moved.set()
         self._moved = asyncio.Event()
 

@@ -69,7 +69,7 @@ function Legend({ figures, colors }) {
   const { scale, name } = colors;
   if (scale) {
     return html`<div class="legend"><span>${name}</span><span class="scale">
-      ${figure(scale.ends[0])}<i class="ramp" style=${{ background: `linear-gradient(90deg, ${scale.colors.join(", ")})` }}></i>${figure(scale.ends.at(-1))}</span>
+      ${figure(scale.ends[0])}${scale.isCut[0] && " or less"}<i class="ramp" style=${{ background: `linear-gradient(90deg, ${scale.colors.join(", ")})` }}></i>${figure(scale.ends.at(-1))}${scale.isCut[1] && " or more"}</span>
       ${scale.ends.length > 2 && html`<span class="muted">0 in the middle</span>`}</div>`;
   }
   const by = figures.names?.[figures.kind === "scatter" ? 2 : 1];

@@ -13,6 +13,12 @@ const agentName = (agent) => /(Firefox|Edg|Chrome|Safari)\/\d+/.exec(agent)?.[0]
 // A state of a subscription, in words.
 const STATES = { group: "sending records", paced: "at a set pace" };
 
+// For how long a subscription has not been live. What a live one is behind is sent at the end of its interval.
+function behindFor({ behind_positions: positions, behind_seconds: seconds }) {
+  if (seconds) return seconds < 1 ? "under 1 s" : span(seconds);
+  return positions ? "about to be sent" : "–";
+}
+
 function Subscription({ one, seen }) {
   return html`
     <tr>
@@ -23,7 +29,7 @@ function Subscription({ one, seen }) {
         <details class="request"><summary>Request</summary><code>${one.command}</code>${one.options && html`, options <code>${one.options}</code>`}</details></td>
       <td data-label="State"><span class="chip ${seen ? "" : TONES[one.state]}">${seen ? "unknown" : (STATES[one.state] ?? one.state)}</span></td>
       <td class="number" data-label="Behind">${count(one.behind_positions)}</td>
-      <td class="number" data-label="Behind for">${one.behind_seconds ? span(one.behind_seconds) : "–"}</td>
+      <td class="number" data-label="Behind for">${behindFor(one)}</td>
     </tr>
   `;
 }
@@ -49,7 +55,7 @@ function Client({ one, rate: messages, seen, onDisconnect }) {
         ? html`<p class="muted">No subscriptions.</p>`
         : html`<div class="scroll" tabindex="0" role="region" aria-label="subscriptions of client ${one.id}"><table class="list dense folding subscriptions">
             <thead><tr><th scope="col">Subscription</th><th scope="col">Topic</th><th scope="col">Asked for</th><th scope="col">State</th>
-              <th scope="col" class="number" title="Log records that were not sent to it yet">Behind</th><th scope="col" class="number" title="For how long it has been behind">Behind for</th></tr></thead>
+              <th scope="col" class="number" title="Log records that were not sent to it yet">Behind</th><th scope="col" class="number" title="For how long it has not been live. What a live one is behind is sent at once or at the end of its conflation interval">Behind for</th></tr></thead>
             <tbody>${one.subscriptions.map((subscription) => html`<${Subscription} key=${subscription.sub_id} one=${subscription} seen=${seen} />`)}</tbody>
           </table></div>`}
       ${more > 0 && html`<p class="notice">and ${plural(more, "more subscription")}, which are not listed</p>`}

@@ -174,7 +174,7 @@ function useCounts(topic, asked, path) {
 
 // `counts` are those of the sheet, if it has all records. One that it will have needs no subscription until then.
 function FacetOf({ counts, topic, asked, path, onFilter }) {
-  if (counts && !counts.has(path)) return html`<section><h2>${path}</h2></section>`;
+  if (counts && !counts.has(path)) return html`<${Facet} path=${path} />`;
   const here = counts?.get(path);
   return here ? html`<${FacetOfSheet} path=${path} counts=${here} onFilter=${onFilter} />` : html`<${FacetOfService} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`;
 }
@@ -198,6 +198,7 @@ function Facet({ path, found, time, error, onFilter }) {
   return html`<section><h2>${path}</h2>
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
     ${!found && !error && service.isLost && html`<p class="muted uncounted">not counted: there is no connection</p>`}
+    ${!found && !error && !service.isLost && html`<p class="muted uncounted" role="status">Counting…</p>`}
     ${found && html`<ul aria-label="values of ${path}">${shown.map(({ value = null, records }) => html`
       <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
         <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : isLong(value) ? rounded(value) : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
@@ -223,6 +224,7 @@ export function Facets({ topic, asked, sheet, columns, keys, by, onFilter, onBy,
       <button type="button" class="quiet" onClick=${onClose} aria-label="close the counts">✕</button>
       <select value=${by} aria-label="Count by" onChange=${(event) => onBy(event.target.value)}>
         <option value="">Count by…</option>${columns.filter(({ path }) => isField(path)).map(({ path }) => html`<option value=${path}>${path}</option>`)}</select>
+      ${paths.length === 0 && html`<p class="muted uncounted">No field divides these records into a few values. Choose one to count by.</p>`}
       ${paths.map((path) => html`<${FacetOf} key=${path} counts=${sheet.shown.counts} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`)}
     </section>
   `;

@@ -130,11 +130,15 @@ export function Grid({ topic, route }) {
   const chosen = isChart && live && isSuited && columns.length ? chosenFields(route, columns, keysOf(topic)) : undefined;
   const [charting, setCharting] = useState();
   const drawing = isChart ? { isDrawn: charting?.live === live, isBegun: Boolean(live), shown: charting?.live === live ? charting : undefined } : sheet;
+  // The sheet of the tab before shows other rows until this one has its own.
+  const isTable = isPlain && isSuited && sheet?.isOf(live) && sheet.isBegun;
   const isEmpty = live?.state === "live" && live.size === 0;
   const [isCounting, showCounts, leaveCounts] = useCounting(columns, keysOf(topic));
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
   const canCount = topic.sow && live && !isChart && (live.groups || !live.isGrouped);
+  // The button is pressed while its panel is there.
+  const isCounted = canCount && isCounting && sheet?.isDrawn;
   const selected = route.record;
   const current = useRef(route);
   current.current = route;
@@ -274,19 +278,19 @@ export function Grid({ topic, route }) {
           <//>
         </div></div>
       <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns}>
-        ${canCount && html`<button type="button" class="counts" aria-pressed=${isCounting} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
+        ${canCount && html`<button type="button" class="counts" aria-pressed=${Boolean(isCounted)} disabled=${!sheet?.isDrawn} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
       <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       ${failed && !isChart && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body ${live && refused ? "other" : ""}">
-        ${canCount && isCounting && sheet?.isDrawn && html`<${Facets} topic=${topic} asked=${live.asked} sheet=${sheet} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
+        ${isCounted && html`<${Facets} topic=${topic} asked=${live.asked} sheet=${sheet} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
-          ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
+          ${isTable && html`<${PlainTable} key=${sheet} sheet=${sheet} version=${version} onOpen=${open} topic=${topic} />`}
           ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused the request.</p>`}
           ${isEmpty && html`<p class="empty">${route.filter || route.condition ? "No record matches now. Records appear here as soon as they match." : topic.sow ? "The topic has no records yet. Published records appear here." : "No message has come since this page was opened."}</p>`}
-          ${!drawing?.isBegun && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
+          ${(isPlain ? !isTable : !drawing?.isBegun) && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
         ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${leaveArranging} />`}
         ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} isHidden=${tab === "grid" && !isSeen} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}

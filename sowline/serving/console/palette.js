@@ -51,20 +51,37 @@ export function seriesColors(theme, names, hasOthers, places) {
   return names.map((name, at) => (hasOthers && at === names.length - 1 ? others : series[places.get(name)]));
 }
 
-// A scale for these values: its ends, its colors, and the color of a value. Zero is in the middle if both signs occur.
+// Where a few values are so far from all others that these would have one color, the scale ends at the others.
+const COMMON_SHARE = 0.95;
+const FAR = 2;
+const COMMON_MIN = 20;
+
+function mostOf(known) {
+  const sizes = known.map(Math.abs).sort((one, other) => one - other);
+  const common = sizes[Math.floor(COMMON_SHARE * (sizes.length - 1))];
+  return sizes.length >= COMMON_MIN && common > 0 && sizes.at(-1) > FAR * common ? Number(common.toPrecision(2)) : sizes.at(-1);
+}
+
+// A scale for these values: its ends, whether some are beyond them, its colors, and the color of a value. Zero is in the
+// middle if both signs occur.
 export function scaleOf(theme, values, isFromZero) {
   const { scale, diverging } = SCHEMES[theme];
   const known = values.filter((value) => value !== null);
   if (!known.length) return undefined;
   let [min, max] = [Infinity, -Infinity];
   for (const value of known) [min, max] = [Math.min(min, value), Math.max(max, value)];
+  const end = isFromZero ? mostOf(known) : Infinity;
+  const isCut = [min < -end, max > end];
+  [min, max] = [Math.max(min, -end), Math.min(max, end)];
   if (min < 0 && max > 0) {
     const most = Math.max(-min, max);
-    const of = (value) => (value < 0 ? mixed(diverging[1], diverging[0], -value / most) : mixed(diverging[1], diverging[2], value / most));
-    return { ends: [-most, 0, most], colors: diverging, of };
+    const share = (value) => Math.min(1, Math.abs(value) / most);
+    const of = (value) => mixed(diverging[1], diverging[value < 0 ? 0 : 2], share(value));
+    return { isCut, ends: [-most, 0, most], colors: diverging, of };
   }
   const isBelow = max <= 0 && min < 0;
   const [low, high] = isFromZero ? (isBelow ? [min, 0] : [0, max]) : [min, max];
   const colors = isBelow ? [diverging[0], diverging[1]] : scale;
-  return { ends: [low, high], colors, of: (value) => mixed(colors[0], colors[1], high === low ? 1 : (value - low) / (high - low)) };
+  const share = (value) => (high === low ? 1 : Math.max(0, Math.min(1, (value - low) / (high - low))));
+  return { isCut, ends: [low, high], colors, of: (value) => mixed(colors[0], colors[1], share(value)) };
 }

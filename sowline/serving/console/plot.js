@@ -1,6 +1,6 @@
 // Draws figures with ECharts. Their title, legend and notes are not drawn: they are texts of the page.
 import { inkOn, scaleOf, seriesColors } from "./palette.js";
-import { brief, figure, instant } from "./text.js";
+import { briefAlike, figure, instant } from "./text.js";
 
 const SIZE = 12;
 const ROW = 26;
@@ -193,7 +193,8 @@ function heatmap(figures, colors, style, size) {
   const cell = (size.width - 120) / series.length;
   const isWide = widest(series) > cell - 6;
   // Numbers in some cells alone would look like the only values.
-  const hasRoom = widest(values.flat().filter((value) => value !== null).map(brief)) < cell - 6;
+  const written = briefAlike(values.flat());
+  const hasRoom = widest(values.flat().filter((value) => value !== null).map(written)) < cell - 6;
   const data = rows.flatMap((_, row) => series.map((_, at) => [at, row, values[row][at]])).filter(([, , value]) => value !== null);
   const { ends, colors: stops } = colors.scale ?? { ends: [0, 1], colors: [style.line, style.line] };
   return {
@@ -207,7 +208,7 @@ function heatmap(figures, colors, style, size) {
       id: "cells",
       type: "heatmap",
       data: data.map((value) => ({ value, label: { show: hasRoom, color: inkOn(colors.scale.of(value[2])) } })),
-      label: { fontSize: SIZE, formatter: ({ data: { value } }) => brief(value[2]) },
+      label: { fontSize: SIZE, formatter: ({ data: { value } }) => written(value[2]) },
       itemStyle: { borderColor: style.surface, borderWidth: 1 },
       emphasis: { disabled: true },
     }],

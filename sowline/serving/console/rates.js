@@ -27,18 +27,24 @@ export function note({ body, at }) {
 // The rates of a topic, the oldest first.
 export const ratesOf = (name) => rates.get(name) ?? [];
 
-// A line of rates up to a time, with a gap where none was measured.
-export function Spark({ rates: shown, now, label }) {
+// A line of rates up to a time, with a gap where none was measured: its ground is dotted there. A dot is the newest change,
+// which may be older than the first rate; `newest` says how many seconds ago it was.
+export function Spark({ rates: shown, now, newest, label }) {
   const [width, height] = [120, 22];
   const most = Math.max(1, ...shown.map(({ value }) => value));
+  const xOf = (at) => width * (1 - (now - at) / SHOWN_MS);
+  const since = shown.length ? Math.max(0, xOf(shown[0].at)).toFixed(1) : width;
+  const isBefore = newest !== null && newest * 1000 <= SHOWN_MS && xOf(now - newest * 1000) < since;
   const runs = [];
   shown.forEach(({ at, value }, index) => {
     if (!index || at - shown[index - 1].at > NEAR_MS_MAX) runs.push([]);
-    runs.at(-1).push(`${(width * (1 - (now - at) / SHOWN_MS)).toFixed(1)},${(height - (value / most) * (height - 2)).toFixed(1)}`);
+    runs.at(-1).push(`${xOf(at).toFixed(1)},${(height - (value / most) * (height - 2)).toFixed(1)}`);
   });
   return html`
     <svg class="spark" viewBox="0 0 ${width} 24" role="img" aria-label=${label}>
-      <path class="ground" d=${`M0 ${height}.5 H${width}`} />
+      <path class="ground unmeasured" d=${`M0 ${height}.5 H${since}`} />
+      <path class="ground" d=${`M${since} ${height}.5 H${width}`} />
+      ${isBefore && html`<circle class="newest" cx=${Math.max(2, xOf(now - newest * 1000)).toFixed(1)} cy=${height - 1} r="2" />`}
       ${runs.map((points) => html`<polyline points=${points.join(" ")} />`)}
     </svg>
   `;

@@ -142,6 +142,22 @@ export class Sheet {
     return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.save() : undefined));
   }
 
+  // Whether it shows these records.
+  isOf(live) {
+    return this.#live === live;
+  }
+
+  // The first rows as they are shown, the number of all, and the kinds of their columns. In a turn: the viewer has the view of
+  // the tab before until this one is arranged.
+  read(most) {
+    return this.#inTurn(async () => {
+      if (!this.#table || this.#closed) return undefined;
+      const view = await this.#viewer.getView();
+      const [rows, size, kinds] = await Promise.all([view.to_json({ start_row: 0, end_row: most }), view.num_rows(), view.schema()]);
+      return { rows, size, kinds };
+    });
+  }
+
   // Changes some settings of the viewer.
   change(some) {
     return this.#inTurn(() => (this.#table && !this.#closed ? this.#viewer.restore(some) : undefined));

@@ -56,7 +56,7 @@ function stateOf(live, isLoading, sheet, served, topics) {
   const late = served.lag === null ? "lag unknown" : lateness(served);
   if (late) return ["warn", late];
   const source = sourceLateness(served, topics);
-  return source ? ["warn", `live, but ${source}`] : STATES.live;
+  return source ? ["warn", source] : STATES.live;
 }
 
 // How many records match, if the grid does not hold all of them; and how to come to the others.
@@ -77,11 +77,13 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
   const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served, answer?.body.topics);
   // What is drawn is of one moment: its number of rows is not that of records which came since.
   const { rows = 0, bookmark } = sheet?.shown ?? live ?? {};
+  // How many there are is counted while the first of them are shown.
+  const isComing = live?.state === "loading" && live.matches === undefined;
   const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};
   return html`
     <div class="standing">
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
-      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}</span>
+      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}${isComing && " so far"}</span>
       ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
       ${!asOf() && !live?.stoppedAt && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
       ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}

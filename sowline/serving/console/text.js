@@ -25,6 +25,15 @@ const FRACTION = 4;
 export const isLong = (raw) => typeof raw === "number" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
 export const rounded = (raw) => String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
 
+// How to write measures that stand side by side where there is room for a few digits only: with the same number of decimals.
+export function briefAlike(values) {
+  const most = values.reduce((found, value) => Math.max(found, Math.abs(value ?? 0)), 0);
+  const decimals = values.every((value) => value === null || Number.isInteger(value)) || most >= 1000 ? 0 : most >= 10 ? 1 : 2;
+  if (most < 0.1) return brief;
+  const alike = new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals, signDisplay: "negative" });
+  return (value) => alike.format(value);
+}
+
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 // A measure where there is room for a few digits only; a whole number has all of its own.

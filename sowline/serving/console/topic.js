@@ -75,10 +75,12 @@ function Partitions({ topic, inLog }) {
   const offsets = new Map((inLog || []).map((one) => [one.partition, one]));
   const kept = ({ begin, end }) => (end > begin ? `${begin} – ${end - 1}` : "none");
   const lagOf = ({ partition, position, lag }) => (offsets.has(partition) ? lagAfter(position, offsets.get(partition)) : lag);
+  // The service measures the seconds at another instant than that of the offsets: with no lag, nothing is behind.
+  const secondsOf = (one) => (lagOf(one) === 0 ? "0.0" : one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1));
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
     <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers; after a point, which of its changes, where it makes several">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title=${inLog ? "Offsets of the log after the position: records that are not in the answers yet, and ends of transactions" : "Records of the log that are not in the answers yet"}>Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
     <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
-      <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
+      <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${secondsOf(one)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -111,7 +113,8 @@ function KafkaTopics({ topic, found, error }) {
       <td data-label="Cleanup">${settings["cleanup.policy"]}</td><td data-label="Kept for">${settings["cleanup.policy"] === "compact" ? "–" : duration(settings["retention.ms"])}</td>
       <td data-label="Compacted after">${settings["cleanup.policy"].includes("compact") ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
       <td class="groups" data-label="Consumer groups">${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
-  </table></div>`;
+  </table></div>
+  ${found.some(({ kind }) => kind === "changes") && html`<p class="muted">A record of the log makes one change, several or none, and a materializer that has been restarted writes some of them again: the log and the changes have different numbers of offsets.</p>`}`;
 }
 
 // Where a message comes from: of a dead letter the place in the log, of a change the record.
@@ -197,7 +200,7 @@ export function TopicPage({ topic, route }) {
   return html`
     <section class="topic ${seen ? "old" : ""}" aria-labelledby="topic-title">
       <${Breadcrumb} route=${route} page="topic" />
-      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} trouble=${trouble ?? sourceLateness(now, answer.body.topics)} />`}
+      <div class="title"><h1 id="topic-title">${topic.name}</h1><${Origin} topic=${topic} />${now && html`<${State} topic=${now} seen=${seen} trouble=${trouble} source=${sourceLateness(now, answer.body.topics)} />`}
         <div class="actions"><a class="button primary" href=${writeRoute({ view: "grid", topic: topic.name })}>Records</a></div></div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!now && !error && html`<p class="muted" role="status">${answer ? "The query service serves this topic no more." : "Loading the topic…"}</p>`}

@@ -31,12 +31,13 @@ export function sourceLateness({ view }, topics) {
 }
 
 // The state of a topic; that it is not known, if it was last `seen` at a time that is past. `trouble` are words for what
-// keeps messages out of a topic that is up to date otherwise.
-export function State({ topic, seen, trouble }) {
+// keeps messages out of a topic that is up to date otherwise. A view is not live while its `source` is behind.
+export function State({ topic, seen, trouble, source }) {
   if (seen) return html`<span class="chip">unknown, last seen ${seen.replace(" UTC", "")}</span>`;
   if (topic.loading) return html`<span class="chip warn">loading</span>`;
   if (topic.lag === null) return html`<span class="chip warn">lag unknown</span>`;
   const late = lateness(topic);
+  if (source && !late) return html`<span class="chip warn">${source}</span>`;
   if (trouble && !late) return html`<span class="chip warn">live, but ${trouble}</span>`;
   return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? "live"}</span>`;
 }
@@ -74,9 +75,9 @@ function Row({ topic, topics, answer, seen, dead }) {
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
         <a class="about" href=${writeRoute({ view: "topic", topic: topic.name })} aria-label="about ${topic.name}">about</a></th>
       <td data-label="Type">${kindOf(topic)}</td>
-      <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} trouble=${sourceLateness(topic, topics)} /></td>
+      <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s, last minute"><span class="rate"><${Spark} rates=${rates} now=${answer.at} label="changes a second in the last minute, now ${newest}" /> <span>${newest}</span></span></td>
+      <td class="number" data-label="Changes/s, last minute"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, now ${newest}" /> <span>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
@@ -127,7 +128,7 @@ export function Topics() {
           <table class="list topics">
             <thead><tr>
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number changes" title="Changes that this query service applied in the last second, and a line of the last minute">Changes/s, last minute</th>
+              <th scope="col" class="number changes" title="Changes that this query service applied in the last second, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s, last minute</th>
               <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
               <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th>
               <th scope="col" class="number" title="Input that could not be applied, as Kafka keeps it">Dead letters</th>

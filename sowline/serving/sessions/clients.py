@@ -3,11 +3,12 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from sowline.errors import SowlineError
 from sowline.serving.sessions.session import Session
 from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.wire.request import Read
@@ -52,6 +53,11 @@ class Clients:
     def remove(self, number: int) -> None:
         """Remove a client from the list."""
         self._connected.pop(number, None)
+
+    def end_subscriptions_to(self, topics: Collection[str], error: SowlineError) -> None:
+        """End the subscriptions of all clients that read one of these topics, with an error."""
+        for client in list(self._connected.values()):
+            client.session.commands.end_subscriptions_to(topics, error)
 
     def disconnect(self, number: int) -> bool:
         """Close the connection of a client by its number; return whether it was connected."""

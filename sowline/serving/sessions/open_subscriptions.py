@@ -1,7 +1,7 @@
 """The subscriptions of one session: how they begin, pause, report progress and end."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -10,6 +10,7 @@ import structlog
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark
+from sowline.serving.authorization.topic_patterns import meant
 from sowline.serving.outbox.group import acknowledge_done
 from sowline.serving.sessions.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
 from sowline.serving.sessions.running_queries import RunningQueries
@@ -176,6 +177,13 @@ class OpenSubscriptions:
             if entry.subscription.is_querying and entry.request.id_of_query == query_id:
                 self._end(sub_id)
                 self._outbox.put(failure(entry.request.command_id, aborted, sub_id=sub_id), (sub_id,))
+
+    def end_those_to(self, topics: Collection[str], error: SowlineError) -> None:
+        """End the subscriptions that read one of these topics, with an error."""
+        for sub_id, entry in list(self._entries.items()):
+            if meant(entry.request.topic, topics):
+                self._end(sub_id)
+                self._outbox.put(failure(entry.request.command_id, error, sub_id=sub_id), (sub_id,))
 
     def close(self) -> None:
         """End all subscriptions; if they are many, some of them now and the others in the next turns of the loop."""

@@ -1,7 +1,7 @@
 """One client's session: reads its commands, and passes each to the service that it is connected to."""
 
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any, Protocol
 
 from sowline.errors import SowlineError
@@ -48,6 +48,9 @@ class Commands(Protocol):
 
     def send_progress(self, seconds: float) -> None:
         """Send the bookmarks of idle subscriptions; called at intervals of `seconds`."""
+
+    def end_subscriptions_to(self, topics: Collection[str], error: SowlineError) -> None:
+        """End the subscriptions that read one of these topics, with an error."""
 
     def close(self) -> None:
         """End all subscriptions and queries."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -10,7 +10,7 @@ from sowline.commands.command import Origin
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.clients import exact_producer
+from sowline.kafka.clients import MESSAGE_BYTES_MAX, exact_producer
 from sowline.serving.writes.checked_command import CheckedCommand
 
 DELIVERY_MS_MAX = 30_000
@@ -22,9 +22,10 @@ QUEUE_KBYTES = 64 * 1024
 class CommandWriter:
     """Writes commands in their order; it connects to Kafka with the first. For use in the event loop."""
 
-    def __init__(self, kafka: KafkaConfig, topics: Iterable[TopicDefinition]) -> None:
+    def __init__(self, kafka: KafkaConfig, topics: Mapping[str, TopicDefinition]) -> None:
+        """`topics` are those of the service, by name; more may be added later."""
         self._kafka = kafka
-        self._bytes_max = max(topic.kafka.log_bytes_max for topic in topics)
+        self._topics = topics
         self._writer: _Writer | None = None
         self._closing: set[asyncio.Future[None]] = set()
 
@@ -34,7 +35,8 @@ class CommandWriter:
         Raise `busy` if too many wait for Kafka, and `not written` if the producer refuses the command.
         """
         if self._writer is None:
-            self._writer = _Writer(self._kafka, self._bytes_max)
+            bytes_max = max((topic.kafka.log_bytes_max for topic in self._topics.values()), default=0)
+            self._writer = _Writer(self._kafka, bytes_max)
         try:
             return self._writer.write(command)
         except KafkaException as failure:
@@ -70,7 +72,8 @@ class _Writer:
             "enable.gapless.guarantee": False,
             "queue.buffering.max.kbytes": QUEUE_KBYTES + 2 * bytes_max // 1024,
         }
-        self._producer = exact_producer(kafka, bytes_max, **limits)
+        # The Kafka topics have limits of their own, and topics that are added later may have larger ones.
+        self._producer = exact_producer(kafka, MESSAGE_BYTES_MAX, **limits)
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._report, name="publishing", daemon=True)

@@ -45,8 +45,24 @@ def story(flight: Flight) -> list[tuple[str, str]]:
 
 
 def test_punctual_flight() -> None:
-    """A flight is known three hours ahead, departs with its delay, and lands after its air time."""
-    assert story(PUNCTUAL) == [("scheduled", "07:15"), ("departed", "10:17"), ("landed", "14:04")]
+    """A flight is known three hours ahead, departs with its delay, and has landed when it is at the gate."""
+    assert story(PUNCTUAL) == [("scheduled", "07:15"), ("departed", "10:17"), ("landed", "14:30")]
+
+
+@pytest.mark.parametrize(
+    ("dest", "time_hour", "gate"),
+    [
+        ("IAH", "2013-07-01T09:00:00Z", "13:30"),
+        ("PHX", "2013-07-01T09:00:00Z", "15:30"),
+        ("PHX", "2013-01-01T10:00:00Z", "15:30"),
+        ("SJU", "2013-07-01T09:00:00Z", "12:30"),
+    ],
+    ids=["summer", "no summer time", "winter", "no row among the airports"],
+)
+def test_the_clock_of_the_destination(dest: str, time_hour: str, gate: str) -> None:
+    """A landing is known at its `arr_time`, which the clock at the destination shows."""
+    flight = PUNCTUAL._replace(dest=dest, time_hour=time_hour, air_time="60")
+    assert story(flight)[-1] == ("landed", gate)
 
 
 def test_late_flight() -> None:

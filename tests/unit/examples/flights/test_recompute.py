@@ -41,7 +41,7 @@ def test_missing_value_is_absent() -> None:
 def test_landed() -> None:
     """A departure and an arrival add to the record, and change its status and moment."""
     record = after(PUNCTUAL, 3)
-    arrival = {"arr_time": "08:30", "arr_delay": 11, "air_time": 227, "moment": "2013-01-01T14:04:00Z"}
+    arrival = {"arr_time": "08:30", "arr_delay": 11, "air_time": 227, "moment": "2013-01-01T14:30:00Z"}
     assert record == {**SCHEDULE, "dep_time": "05:17", "dep_delay": 2, **arrival, "status": "landed"}
 
 

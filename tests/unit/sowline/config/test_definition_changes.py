@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sowline.config.declared_topic import DeclaredTopic
 from sowline.config.definition_changes import (
     FIELD_EFFECTS,
+    ChangeEffect,
     DefinitionChange,
     Described,
-    Effect,
     Kind,
     compare,
     describe,
@@ -36,7 +36,7 @@ def file_of(*topics: dict[str, Any], **lists: list[dict[str, Any]]) -> Topics:
     return Topics.model_validate({"topics": list(topics), **lists})
 
 
-def effects(old: Topics, new: Topics) -> dict[str, Effect]:
+def effects(old: Topics, new: Topics) -> dict[str, ChangeEffect]:
     """Return the effect of each change, by name."""
     return {change.name: change.effect for change in compare(describe(old), describe(new))}
 
@@ -44,28 +44,28 @@ def effects(old: Topics, new: Topics) -> dict[str, Effect]:
 @pytest.mark.parametrize(
     ("field", "effect"),
     [
-        ({"key": "/other"}, Effect.REBUILD),
-        ({"key_domain": "shared"}, Effect.REBUILD),
-        ({"message_type": "fix"}, Effect.REBUILD),
-        ({"partitions": 2}, Effect.REBUILD),
-        ({"preprocessing": ["UPPER(/name) AS /name"]}, Effect.REBUILD),
-        ({"enrichment": ["/qty * /price AS /value"]}, Effect.REBUILD),
-        ({"documents": True}, Effect.REBUILD),
-        ({"log": "other"}, Effect.IMPOSSIBLE),
-        ({"durability": "transient"}, Effect.RESTART),
-        ({"expiration": "1h"}, Effect.LIVE),
-        ({"record_bytes_max": 1000}, Effect.LIVE),
-        ({"records_max": 1000}, Effect.LIVE),
-        ({"repeat_window": "1d"}, Effect.LIVE),
-        ({"resume_window": "2h"}, Effect.LIVE),
-        ({"history": {"window": "1h"}}, Effect.LIVE),
-        ({"indexes": ["/desk"]}, Effect.LIVE),
-        ({"hash_indexes": [["/desk"]]}, Effect.LIVE),
-        ({"delta": True}, Effect.LIVE),
-        ({"replication": 3}, Effect.LIVE),
+        ({"key": "/other"}, ChangeEffect.REBUILD),
+        ({"key_domain": "shared"}, ChangeEffect.REBUILD),
+        ({"message_type": "fix"}, ChangeEffect.REBUILD),
+        ({"partitions": 2}, ChangeEffect.REBUILD),
+        ({"preprocessing": ["UPPER(/name) AS /name"]}, ChangeEffect.REBUILD),
+        ({"enrichment": ["/qty * /price AS /value"]}, ChangeEffect.REBUILD),
+        ({"documents": True}, ChangeEffect.REBUILD),
+        ({"log": "other"}, ChangeEffect.IMPOSSIBLE),
+        ({"durability": "transient"}, ChangeEffect.RESTART),
+        ({"expiration": "1h"}, ChangeEffect.LIVE),
+        ({"record_bytes_max": 1000}, ChangeEffect.LIVE),
+        ({"records_max": 1000}, ChangeEffect.LIVE),
+        ({"repeat_window": "1d"}, ChangeEffect.LIVE),
+        ({"resume_window": "2h"}, ChangeEffect.LIVE),
+        ({"history": {"window": "1h"}}, ChangeEffect.LIVE),
+        ({"indexes": ["/desk"]}, ChangeEffect.LIVE),
+        ({"hash_indexes": [["/desk"]]}, ChangeEffect.LIVE),
+        ({"delta": True}, ChangeEffect.LIVE),
+        ({"replication": 3}, ChangeEffect.LIVE),
     ],
 )
-def test_each_field_has_its_effect(field: dict[str, Any], effect: Effect) -> None:
+def test_each_field_has_its_effect(field: dict[str, Any], effect: ChangeEffect) -> None:
     """Both when a field is set and when it is left out again; and the change names the field."""
     old, new = file_of(ORDERS), file_of(ORDERS | field)
     [change] = compare(describe(old), describe(new))
@@ -77,12 +77,12 @@ def test_a_topic_without_records_can_not_get_them() -> None:
     """Its changes topic is not compacted."""
     assert effects(
         file_of(TRADES, {"name": "ticks", "sow": False}), file_of(TRADES, {"name": "ticks", "key": "/id"})
-    ) == {"ticks": Effect.IMPOSSIBLE}
+    ) == {"ticks": ChangeEffect.IMPOSSIBLE}
 
 
 def test_the_table_of_effects_names_real_fields() -> None:
     """A field that is renamed would become a live one without a sound."""
-    models = {
+    models: dict[Kind, type[BaseModel]] = {
         Kind.TOPIC: DeclaredTopic,
         Kind.VIEW: ViewDefinition,
         Kind.CONFLATED: ConflatedDefinition,
@@ -143,8 +143,8 @@ def test_what_a_kept_definition_reads_stays() -> None:
     new = file_of(TRADES, views=[BY_DESK | {"from": "trades"}])
     found = followed(old, new)
     assert {change.name: change.effect for change in found.changes} == {
-        "by-desk": Effect.REBUILD,
-        "orders": Effect.IMPOSSIBLE,
+        "by-desk": ChangeEffect.REBUILD,
+        "orders": ChangeEffect.IMPOSSIBLE,
     }
     assert digest_of(describe(found.topics)) == digest_of(describe(old))
 
@@ -152,19 +152,19 @@ def test_what_a_kept_definition_reads_stays() -> None:
 def test_a_name_keeps_its_kind() -> None:
     """A topic does not become a view: their logs are not of one kind."""
     new = file_of(TRADES, conflated=[{"name": "orders", "from": "trades", "interval": "1s"}])
-    assert effects(file_of(ORDERS, TRADES), new) == {"orders": Effect.IMPOSSIBLE}
+    assert effects(file_of(ORDERS, TRADES), new) == {"orders": ChangeEffect.IMPOSSIBLE}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "effect"),
     [
-        ({}, {"filter": "/desk = 'a'"}, Effect.LIVE),
-        ({"delta": True}, {"delta": True, "filter": "/desk = 'a'"}, Effect.IMPOSSIBLE),
-        ({}, {"delta": True}, Effect.LIVE),
+        ({}, {"filter": "/desk = 'a'"}, ChangeEffect.LIVE),
+        ({"delta": True}, {"delta": True, "filter": "/desk = 'a'"}, ChangeEffect.IMPOSSIBLE),
+        ({}, {"delta": True}, ChangeEffect.LIVE),
     ],
 )
 def test_a_fanout_changes_unless_deltas_would_not_fit(
-    old: dict[str, Any], new: dict[str, Any], effect: Effect
+    old: dict[str, Any], new: dict[str, Any], effect: ChangeEffect
 ) -> None:
     """Readers of deltas hold records that the previous filter chose."""
     before, after = file_of(ORDERS, fanouts=[TO_RISK | old]), file_of(ORDERS, fanouts=[TO_RISK | new])
@@ -175,9 +175,9 @@ def test_a_view_changes_by_its_options_and_intervals() -> None:
     """Its computation needs a rebuild."""
     old = file_of(ORDERS, views=[BY_DESK], conflated=[SLOW])
     new = file_of(ORDERS, views=[BY_DESK | {"indexes": ["/n"]}], conflated=[SLOW | {"interval": "2s"}])
-    assert effects(old, new) == {"by-desk": Effect.LIVE, "slow": Effect.LIVE}
+    assert effects(old, new) == {"by-desk": ChangeEffect.LIVE, "slow": ChangeEffect.LIVE}
     other = file_of(ORDERS, views=[BY_DESK | {"having": "/n > 1"}], conflated=[SLOW])
-    assert effects(old, other) == {"by-desk": Effect.REBUILD}
+    assert effects(old, other) == {"by-desk": ChangeEffect.REBUILD}
 
 
 def test_a_reason_from_elsewhere_refuses_a_definition() -> None:

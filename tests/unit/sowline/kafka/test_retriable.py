@@ -54,6 +54,7 @@ CALLS: dict[str, Callable[[Cluster], Any]] = {
     "ensure_topic": lambda cluster: cluster.ensure_topic(ORDERS),
     "ensure_fanout": lambda cluster: cluster.ensure_fanout(TOPICS.fanouts[0], ORDERS),
     "settings": lambda cluster: cluster.settings("orders"),
+    "topic_names": lambda cluster: sorted(cluster.topic_names()),
     "delete_topics": lambda cluster: cluster.delete_topics(["old"]),
     "topic_id": lambda cluster: cluster.topic_id("orders"),
     "partitions": lambda cluster: cluster.partitions("orders"),

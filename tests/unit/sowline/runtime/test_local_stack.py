@@ -110,17 +110,19 @@ def test_a_start_is_shown_on_a_terminal(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setattr(StackProcess, "ended", False)
     monkeypatch.setattr(local_stack, "TELL_SECONDS", 0.0)
-    materializer, query, fanout = services(LocalStack(config, tmp_path, "127.0.0.1", 0, None))
+    materializer, query, views, fanout = services(LocalStack(config, tmp_path, "127.0.0.1", 0, None))
     answers: dict[str, list[str | None]] = {
         materializer.url: [None],
         query.url: ["loads orders", "", None],
+        views.url: [None],
         fanout.url: [None],
     }
     monkeypatch.setattr(local_stack, "_not_ready", lambda url: answers[url.removesuffix("/readyz")].pop(0))
-    assert wait_ready([materializer, query, fanout], Event())
+    assert wait_ready([materializer, query, views, fanout], Event())
     lines = [
         "ready: materializer",
         "not ready yet: query service: loads orders",
+        "ready: views",
         "ready: fanout",
         "not ready yet: query service",
         "ready: query service",

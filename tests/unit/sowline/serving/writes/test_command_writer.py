@@ -59,7 +59,7 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Producer]]:
 async def test_a_producer_that_failed_for_good_is_replaced(producers: Callable[..., list[Producer]]) -> None:
     """The client learns that its command is not written; the next command goes to a new producer."""
     created = producers(FATAL, None)
-    writer = CommandWriter(kafka_config("127.0.0.1:1"), [TOPIC])
+    writer = CommandWriter(kafka_config("127.0.0.1:1"), {TOPIC.name: TOPIC})
     with pytest.raises(SowlineError, match="the sequence is out of order") as error:
         writer.write(COMMAND)
     assert error.value.reason == "not written"
@@ -72,7 +72,7 @@ async def test_a_producer_that_failed_for_good_is_replaced(producers: Callable[.
 async def test_a_producer_that_refuses_one_command_stays(producers: Callable[..., list[Producer]]) -> None:
     """There is no second one here."""
     producers(INVALID)
-    writer = CommandWriter(kafka_config("127.0.0.1:1"), [TOPIC])
+    writer = CommandWriter(kafka_config("127.0.0.1:1"), {TOPIC.name: TOPIC})
     for _ in range(2):
         with pytest.raises(SowlineError, match="the header is invalid"):
             writer.write(COMMAND)

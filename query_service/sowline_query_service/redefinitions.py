@@ -1,0 +1,75 @@
+"""Definitions that change while the query service runs: topics are added, redefined or removed, one by one."""
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from sowline.config.definition_changes import ChangeEffect, DefinitionChange, Followed, Kind
+from sowline.config.shard import Shard
+from sowline.config.topic_definition import TopicDefinition
+from sowline.errors import SowlineError
+from sowline_query_service.live.dispatcher import Dispatcher
+from sowline_query_service.topics.follower import TopicFollower
+from sowline_query_service.topics.log_ends import LogEnds
+from sowline_query_service.topics.state import ServedTopics
+
+EndSubscriptions = Callable[[Collection[str], SowlineError], None]
+"""Ends the subscriptions of all clients that read one of these topics, with an error."""
+
+
+class TopicRedefinitions:
+    """Takes changed definitions, in the thread of the follower of the file."""
+
+    def __init__(
+        self,
+        state: ServedTopics,
+        dispatcher: Dispatcher,
+        follower: TopicFollower,
+        log_ends: LogEnds,
+        shard: Shard,
+        end_subscriptions: EndSubscriptions,
+    ) -> None:
+        self._state = state
+        self._dispatcher = dispatcher
+        self._follower = follower
+        self._log_ends = log_ends
+        self._shard = shard
+        self._end_subscriptions = end_subscriptions
+
+    def take(self, followed: Followed) -> None:
+        """Take the changes that can take effect. Topics that stay the same are not touched."""
+        partitions = self._follower.partitions
+        for name in _names(followed, ChangeEffect.REMOVED):
+            definition = self._state.definitions[name]
+            partitions.remove(definition, partial(self._removed, definition))
+        for name in _names(followed, ChangeEffect.LIVE):
+            definition = followed.topics.named(name)
+            partitions.redefine(definition, partial(self._state.redefine, definition))
+        for name in _names(followed, ChangeEffect.NEW):
+            self._add(followed.topics.named(name))
+
+    def _add(self, definition: TopicDefinition) -> None:
+        self._follower.in_loop(self._state.add, definition)
+        self._follower.partitions.add(definition)
+        self._log_ends.add(definition.log, list(self._shard.partitions(definition)))
+
+    def _removed(self, definition: TopicDefinition) -> None:
+        """End what reads a topic, and forget it."""
+        name = definition.name
+        self._log_ends.remove(definition.log)
+        self._state.remove(definition)
+        error = SowlineError(
+            "invalid topic", f"topic {name} was removed from the definitions of this service"
+        )
+        self._end_subscriptions([name], error)
+        self._dispatcher.forget(name)
+
+
+def _names(followed: Followed, effect: ChangeEffect) -> list[str]:
+    """Return the topics with such a change, each after those that it reads."""
+    changed = {change.name for change in followed.changes if _is_topic(change) and change.effect is effect}
+    ordered = [topic.name for topic in followed.topics.topics if topic.name in changed]
+    return ordered or sorted(changed)
+
+
+def _is_topic(change: DefinitionChange) -> bool:
+    return change.kind is not Kind.FANOUT

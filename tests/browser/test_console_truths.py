@@ -1,0 +1,122 @@
+"""What the console says of the same thing in two places agrees."""
+
+import re
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.browser.conftest import flight
+from tests.browser.seen import Console
+from tests.integration.served import Served, ServedTopic
+
+pytestmark = pytest.mark.needs("chromium")
+
+TABLE_SEEN = """() => {
+  window.seen = [];
+  new MutationObserver(() => {
+    const table = document.querySelector("[aria-label='the records as a table']");
+    if (table) seen.push([table.innerText, document.querySelectorAll(".sheet > .empty").length]);
+  }).observe(document.body, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+def test_the_table_never_has_the_rows_of_a_pivot(console: Console, flights: ServedTopic) -> None:
+    """Until the records are there, it has no caption and no rows; nothing is written over it."""
+    console.go(f"grid/{flights.name}", show="pivot", by="/status")
+    expect(console.cells("3")).to_have_count(1)
+    console.page.evaluate(TABLE_SEEN)
+    console.button("Table", exact=True).click()
+    table = console.page.get_by_role("region", name="the records as a table")
+    expect(table.locator("caption")).to_have_text(f"All rows of {flights.name}, in the order of the grid")
+    expect(table.locator("tbody tr")).to_have_count(3)
+    for text, notes in console.page.evaluate("seen"):
+        assert "ROW_PATH" not in text
+        assert "open" in text
+        assert notes == 0
+
+
+def test_groups_of_the_grid_as_a_table(console: Console, flights: ServedTopic) -> None:
+    """Their values stand in a column of their own."""
+    console.grid(flights.name, layout='{"group_by":["/status"],"columns":["/flight"]}')
+    console.go(f"grid/{flights.name}", show="table", layout='{"group_by":["/status"],"columns":["/flight"]}')
+    table = console.page.get_by_role("region", name="the records as a table")
+    expect(table.locator("caption")).to_have_text(f"All groups of {flights.name}, in the order of the grid")
+    assert sorted(table.get_by_role("rowheader").all_inner_texts()) == ["all", "landed", "late"]
+
+
+def test_the_counts_are_there_while_their_button_is_pressed(console: Console, flights: ServedTopic) -> None:
+    """While a topic has nothing to count, the panel says so."""
+    flights.clear()
+    console.page.evaluate("localStorage.setItem('sowline.counts', 'on')")
+    console.go(f"grid/{flights.name}")
+    button = console.button("Counts", exact=True)
+    expect(button).to_have_attribute("aria-pressed", "true")
+    panel = console.page.get_by_role("region", name="counts of values")
+    expect(panel).to_contain_text("No field divides these records")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect(panel).to_have_count(0)
+    console.page.evaluate("localStorage.removeItem('sowline.counts')")
+
+
+def test_what_a_live_client_is_behind_is_about_to_be_sent(console: Console, flights: ServedTopic) -> None:
+    """A number of records beside no time at all would contradict itself."""
+
+    def behind(asked: Route) -> None:
+        answer = asked.fetch()
+        found = answer.json()
+        for client in found["clients"]:
+            for number, one in enumerate(client["subscriptions"]):
+                one |= {"behind_positions": 86, "behind_seconds": 0.0 if number == 0 else 0.4}
+        asked.fulfill(response=answer, json=found)
+
+    console.page.route(re.compile(r"/clients$"), behind)
+    console.grid(flights.name)
+    console.page.evaluate("location.hash = '#/connections'")
+    for cell in console.page.locator("[data-label='Behind for']").all():
+        expect(cell).to_have_text(re.compile("^(about to be sent|under 1 s)$"))
+    console.page.unroute(re.compile(r"/clients$"))
+
+
+def test_without_a_lag_nothing_is_behind(console: Console, served: Served, flights: ServedTopic) -> None:
+    """The service measures its seconds at another instant than that of the offsets."""
+
+    def late(asked: Route) -> None:
+        answer = asked.fetch()
+        found = answer.json()
+        for topic in found["topics"]:
+            for lag in topic["lags"]:
+                lag["lag_seconds"] = 0.4
+        asked.fulfill(response=answer, json=found)
+
+    console.page.route(re.compile(r"/v1/topics$"), late)
+    console.go(f"topic/{flights.name}")
+    partitions = console.page.get_by_role("region", name="partitions")
+    expect(partitions.locator("[data-label=Lag]")).to_have_text(["0", "0"])
+    expect(partitions.locator("[data-label='Seconds behind']")).to_have_text(["0.0", "0.0"])
+    expect(console.page.locator("section.topic")).to_contain_text("have different numbers of offsets")
+    console.page.unroute(re.compile(r"/v1/topics$"))
+
+
+def test_a_change_before_the_first_rate_is_in_the_line(console: Console, flights: ServedTopic) -> None:
+    """The list was opened after it: where nothing was measured, the line is dotted."""
+    flights.write(flight("ZZ", 1, "late"))
+    console.enter()
+    spark = console.topic(flights.name).locator(".spark")
+    expect(spark.locator(".newest")).to_have_count(1)
+    expect(spark.locator(".unmeasured")).to_have_count(1)
+
+
+def test_one_value_does_not_rule_a_scale(console: Console) -> None:
+    """The others keep their colors; the scale ends at them, and says that there is more."""
+    console.go("topics")
+    ends, is_cut, colors = console.page.evaluate(
+        """async () => {
+          const { scaleOf } = await import("/console/palette.js");
+          const values = [...Array.from({ length: 40 }, (_, at) => at), 1000];
+          const scale = scaleOf("light", values, true);
+          return [scale.ends, scale.isCut, new Set(values.map(scale.of)).size];
+        }"""
+    )
+    assert (ends, is_cut) == ([0, 38], [False, True])
+    assert colors >= 38

@@ -1,0 +1,179 @@
+"""The charts of the demo's landing page, each alone in a real browser, with records of the tests' own."""
+
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import Page
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def test_the_latency_has_gaps(parts: Page) -> None:
+    """Where no change comes, no line is drawn; the axis ends now or, afterwards, at the end."""
+    parts.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          window.chart = new latency.LatencyChart(document.querySelector("svg"));
+          const late = [[10, 5, 9.5], [11, 5, 10.5], [13, 5, 10.5]];
+          for (const [now, value, came] of [...late, [14, 5, 13.5], [15, null, 13.5], [16, 5, null]])
+            chart.add(now, value, came);
+        }"""
+    )
+    axis = "[...document.querySelectorAll('[data-key^=\"at \"]')].map((node) => node.textContent)"
+    assert parts.evaluate(f"(chart.draw(20, [], 'now'), {axis})") == ["now", "1 min ago", "2 min ago"]
+    assert parts.locator("polyline").count() == 2
+    assert parts.evaluate(f"(chart.draw(20, [], 'end'), {axis})") == ["end", "1 min before", "2 min before"]
+
+
+def test_the_scale_holds_what_was_measured(parts: Page) -> None:
+    """A latency of many seconds is inside of the axis, and seen though it stands alone."""
+    parts.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          for (const [now, value] of [[10, 5], [11, null], [12, 19_120]]) chart.add(now, value, now);
+          chart.draw(20, [], "now");
+        }"""
+    )
+    assert parts.locator("text.axis", has_text="100 s").count() == 1
+    assert (
+        parts.locator("circle").evaluate_all("nodes => nodes.map((node) => node.getAttribute('r'))")
+        == ["1.5"] * 2
+    )
+    top, bottom = (
+        float(parts.locator(f"[data-key='line {tick}']").get_attribute("y1") or 0)
+        for tick in ("100 s", "10 s")
+    )
+    assert top < float(parts.locator("circle").last.get_attribute("cy") or 0) < bottom
+
+
+def test_the_scale_holds_the_latencies_of_the_summary(parts: Page) -> None:
+    """The axis includes the latencies of the whole run, even if those of the last two minutes were all lower."""
+    parts.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          for (const now of [10, 11]) chart.add(now, 5, now);
+          chart.mark([["median 8 ms", 8], ["99 of 100 within 14.7 s", 14_700]]);
+          chart.draw(20, [], "end");
+        }"""
+    )
+    assert parts.locator(".mark-label").all_text_contents() == ["median 8 ms", "99 of 100 within 14.7 s"]
+    worst, top, bottom = (
+        float(parts.locator(f"[data-key='{key}']").get_attribute("y1") or 0)
+        for key in ("mark 99 of 100 within 14.7 s", "line 100 s", "line 10 s")
+    )
+    assert top < worst < bottom
+
+
+BOXES = """(nodes) => nodes.map((node) => node.getBoundingClientRect())
+  .map(({ left, right }) => [left, right]).sort(([one], [other]) => one - other)"""
+
+
+def test_the_lengths_of_outages_do_not_overlap(parts: Page) -> None:
+    """The length of an outage stands at its box, and is left out where a later one's has the room."""
+    parts.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg style='width: 300px; height: 200px'></svg>";
+          window.chart = new latency.LatencyChart(document.querySelector("svg"));
+          chart.add(0, 5, 0);
+        }"""
+    )
+    boxes = f"""({BOXES})([...document.querySelectorAll(".outage-label")])"""
+    for spans, labels in (("[70, 90], [107, 120]", 2), ("[90, 105], [107, 120]", 1), ("[1, 2], [3, 4]", 1)):
+        outages = f"[{spans}].map(([since, until]) => ({{ since, until }}))"
+        found = parts.evaluate(f"(chart.draw(120, {outages}, 'now'), {boxes})")
+        assert parts.locator(".outage").count() == spans.count("[")
+        assert len(found) == labels
+        assert all(one[1] < other[0] for one, other in pairwise(found))
+        marked = parts.locator(".outage").evaluate_all(BOXES)
+        assert all(any(box[0] < right and left < box[1] for box in marked) for left, right in found)
+
+
+def test_small_carriers_are_merged(parts: Page) -> None:
+    """Each tile has room for a name; the merged ones have the average of their flights, and their names."""
+    sizes = "[[600, 1], [370, 2], [20, 10], [9, 0], [1, 30]]"
+    item = "([value, delay], index) => ({ carrier: `c${index}`, name: `n${index}`, value, delay })"
+    tiles = parts.evaluate(f"charts.merged({sizes}.map({item}))")
+    assert [tile["name"] for tile in tiles] == ["n0", "n1", "3 others"]
+    assert (tiles[2]["names"], tiles[2]["value"]) == ("n2, n3, n4", 30)
+    assert tiles[2]["delay"] == pytest.approx(230 / 30)
+    assert len(parts.evaluate("charts.merged([{ value: 1 }])")) == 1
+
+
+def test_a_tile_has_its_name_and_number(parts: Page) -> None:
+    """In two lines or in one, by its code where the name has no room; its title has all."""
+    parts.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg id='carriers'></svg><span></span>";
+          window.tile = (width, height) => {
+            const svg = document.querySelector("svg");
+            svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
+            const all = document.querySelector("span");
+            charts.drawCarriers(svg, all, [{ carrier: "UA", flights: 57, delay: 3 }]);
+            return [...svg.querySelectorAll("text")].map((node) => node.textContent);
+          };
+        }"""
+    )
+    assert parts.evaluate("tile(300, 100)") == ["United Air Lines", "57 flights"]
+    assert parts.evaluate("tile(300, 30)") == ["United Air Lines: 57"]
+    assert parts.evaluate("tile(130, 30)") == ["United Air Lines"]
+    assert parts.evaluate("tile(60, 30)") == ["UA: 57"]
+    assert parts.evaluate("tile(60, 100)") == ["UA", "57"]
+    title = parts.locator("#carriers rect title").text_content()
+    assert title == "United Air Lines: 57 flights, on average 3 min late"
+    legend = parts.locator("body > span").text_content()
+    assert legend == "area: 57 departed flights; cancelled ones are left out"
+
+
+def test_the_scale_of_delays(parts: Page) -> None:
+    """Early and late have ends of their own, and 0 is the middle."""
+    fills = parts.evaluate("[-20, -5, 0, 15, 99].map(svg.delayFill)")
+    ends = [
+        (fill.partition("--delay-")[2].partition(")")[0], fill.partition(") ")[2].partition(",")[0])
+        for fill in fills
+    ]
+    assert ends == [("early", "100%"), ("early", "50%"), ("late", "0%"), ("late", "50%"), ("late", "100%")]
+    assert parts.evaluate("[0, 30].map(svg.onShade)") == ["on-shade", "on-shade strong"]
+
+
+def test_codes_lie_over_no_other_dot(parts: Page) -> None:
+    """Each code stands on a side of its dot that is free; where none is, it is left out."""
+    overlaps, shown = parts.evaluate(
+        """() => {
+          document.body.innerHTML = "<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol>";
+          const [drawing, sizes, busiest] = document.body.children;
+          drawing.style.cssText = "width: 520px; height: 300px; max-height: none";
+          const at = (dest, flights, lat, lon) => ({ dest, airport: { name: dest }, flights, delay: 0, lat, lon });
+          const near = ["AAA", "BBB", "CCC", "DDD"].map((dest, n) => at(dest, 100 - n, 40 + n * 0.6, -80));
+          new map.ArrivalsMap(drawing, sizes, busiest).draw([...near, at("LAX", 50, 33.9, -118.4)]);
+          const box = (node) => node.getBoundingClientRect();
+          const dots = [...drawing.querySelectorAll("circle")].map(box);
+          const codes = [...drawing.querySelectorAll(".code")];
+          const over = codes.filter((code) => dots.some((dot) => {
+            const { left, right, top, bottom } = box(code);
+            const [x, y, r] = [(dot.left + dot.right) / 2, (dot.top + dot.bottom) / 2, dot.width / 2 - 1];
+            const [across, down] = [Math.max(left, Math.min(x, right)), Math.max(top + 2, Math.min(y, bottom - 2))];
+            return Math.hypot(x - across, y - down) < r;
+          }));
+          return [over.map((code) => code.textContent), codes.map((code) => code.textContent)];
+        }"""
+    )
+    assert overlaps == []
+    assert {"AAA", "LAX"} <= set(shown)
+
+
+def test_colors_keep_their_hue_while_a_part_is_dead(parts: Page) -> None:
+    """Early and late are two colors then, too."""
+    parts.evaluate("dressed('<div class=data><i class=ramp></i></div>')")
+    for phase in ("down", "catching-up", "lost"):
+        parts.evaluate("phase => { document.body.dataset.phase = phase; }", phase)
+        style = "node => [getComputedStyle(node).filter, Number(getComputedStyle(node).opacity) < 1]"
+        assert parts.locator(".ramp").evaluate(style) == ["none", True]
+
+
+def test_the_days_that_were_fed(parts: Page) -> None:
+    """The page says which days of the year it has shown."""
+    last = "text.daysUntil(Date.parse(day) / 1000)"
+    days = parts.evaluate(f"['2013-01-01T20:00:00Z', '2013-01-17T20:00:00Z'].map((day) => {last})")
+    assert days == ["1 January 2013", "1 January to 17 January 2013"]

@@ -1,0 +1,165 @@
+"""`sowline plan`, `apply`, `status` and `drop` beside a running `sowline up`, as a person uses them."""
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sowline.config.kafka_options import kafka_config
+from sowline.kafka.admin import Cluster
+from tests.integration.test_cli import SOWLINE, Up
+from tests.waiting import SECONDS_MAX, wait_for
+
+
+class Desk:
+    """A directory with a running `sowline up`, and a shell in it."""
+
+    def __init__(self, kafka: str, directory: Path) -> None:
+        self.kafka = kafka
+        self.directory = directory
+        self.name = f"t{uuid.uuid4().hex[:12]}"
+        self.up = Up(directory, self.name, "--kafka", kafka, topics=self.text())
+        self.addresses = self.up.wait_ready()
+
+    def text(self, more: str = "", orders: str = "key: /id") -> str:
+        """Return a file with the topic of orders and more topics, in one list."""
+        return f"topics:\n- {{name: {self.name}-orders, {orders}}}\n{more}"
+
+    def topic(self, name: str) -> str:
+        """Return the line of a further topic."""
+        return f"- {{name: {self.name}-{name}, key: /id}}\n"
+
+    def write(self, text: str) -> str:
+        """Write a new file beside the one in use, and return its name."""
+        (self.directory / "new.yaml").write_text(text)
+        return "new.yaml"
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the directory."""
+        return subprocess.run(
+            [str(SOWLINE), *arguments],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+        )
+
+    def lines(self, code: int, *arguments: str) -> list[dict[str, Any]]:
+        """Run a command that prints JSON and exits with this code."""
+        ended = self.run(*arguments)
+        assert ended.returncode == code, ended
+        return [json.loads(line) for line in ended.stdout.splitlines()]
+
+    def ids(self, name: str) -> list[int]:
+        """Return the records of a topic."""
+        ended = self.run("sow", f"{self.name}-{name}", "--order-by", "/id")
+        return [json.loads(line)["id"] for line in ended.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """One desk for all tests: each leaves the file as it was."""
+    made = Desk(kafka, tmp_path_factory.mktemp("desk"))
+    try:
+        yield made
+    finally:
+        made.up.close()
+
+
+@pytest.fixture(autouse=True)
+def _same(desk: Desk) -> Iterator[None]:
+    yield
+    assert desk.run("apply", desk.write(desk.text())).returncode == 0
+
+
+def test_a_file_without_changes(desk: Desk) -> None:
+    """There is nothing to do, and all services have it."""
+    assert desk.run("plan").stdout.startswith("no changes: ")
+    assert desk.lines(0, "plan", "--json") == []
+    states = desk.lines(0, "status", "--json")
+    assert len(states) == len(desk.addresses) - 4 + 1, "the query service and the others"
+    assert len({one["digest"] for one in states}) == 1
+    assert all(one["ready"] == "yes" for one in states)
+
+
+def test_a_new_topic_is_planned_and_applied(desk: Desk) -> None:
+    """Nothing happens before `apply`; after it, every service has the topic."""
+    file = desk.write(desk.text(desk.topic("trades"), "key: /id, expiration: 1h"))
+    plan = {one["name"]: (one["effect"], one["fields"]) for one in desk.lines(0, "plan", file, "--json")}
+    assert plan == {f"{desk.name}-trades": ("new", []), f"{desk.name}-orders": ("live", ["expiration"])}
+    assert "trades" not in (desk.directory / "topics.yaml").read_text()
+    ended = desk.run("apply", file)
+    assert (ended.returncode, ended.stdout.splitlines()[-1][:9]) == (0, "applied: ")
+    desk.run("publish", f"{desk.name}-trades", "--wait", '{"id":7}')
+    assert desk.ids("trades") == [7]
+    assert desk.run("plan", file).stdout.startswith("no changes")
+
+
+def test_what_can_not_take_effect_stops_apply(desk: Desk) -> None:
+    """Unless the rest is asked for; then `status` names what is left."""
+    desk.run("publish", f"{desk.name}-orders", "--wait", '{"id":1,"no":2}')
+    file = desk.write(desk.text(desk.topic("trades"), "key: /no"))
+    plan = {one["name"]: one for one in desk.lines(3, "plan", file, "--json")}
+    orders = plan[f"{desk.name}-orders"]
+    assert (orders["effect"], orders["fields"]) == ("needs a rebuild", ["key"])
+    assert orders["log_records"] >= 1
+    ended = desk.run("apply", file)
+    assert ended.returncode == 3
+    assert "nothing was applied" in ended.stderr
+    assert "trades" not in (desk.directory / "topics.yaml").read_text()
+    assert desk.run("apply", file, "--partly").returncode == 3
+    desk.run("publish", f"{desk.name}-trades", "--wait", '{"id":8}')
+    assert 8 in desk.ids("trades")
+    status = desk.run("status")
+    assert status.returncode == 1
+    assert f"not in effect: {desk.name}-orders (key) needs a rebuild" in status.stdout
+    assert desk.ids("orders") == [1]
+
+
+def test_a_file_that_is_wrong_is_not_applied(desk: Desk) -> None:
+    """Its errors name their lines."""
+    ended = desk.run("apply", desk.write("topics:\n- {name: orders}\n"))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "line 2: topics.0.key (orders): this field is required" in ended.stderr
+
+
+def test_a_removed_topic_is_dropped(desk: Desk) -> None:
+    """First it lists what it deletes, and it asks; what is defined is safe."""
+    topic = f"{desk.name}-shortlived"
+    assert desk.run("apply", desk.write(desk.text(desk.topic("shortlived")))).returncode == 0
+    desk.run("publish", topic, "--wait", '{"id":1}')
+    ended = desk.run("drop", topic, "--yes")
+    assert (ended.returncode, "topic in use: " in ended.stderr) == (1, True)
+    assert desk.run("apply", desk.write(desk.text())).returncode == 0
+    ended = desk.run("drop", topic)
+    listed = ended.stdout.splitlines()
+    assert (ended.returncode, "expected --yes without a terminal" in ended.stderr) == (1, True)
+    assert listed[:3] == [
+        f"Kafka topic {topic}.changes",
+        f"Kafka topic {topic}.dead",
+        f"Kafka topic {topic}, which has all commands that clients published",
+    ]
+    assert listed[3].endswith(f"/sow/{topic}")
+    names = Cluster(kafka_config(desk.kafka)).topic_names
+    assert {topic, f"{topic}.changes"} <= set(names())
+    assert desk.run("drop", topic, "--yes").stdout.splitlines() == [*listed, f"deleted: {topic}"]
+    wait_for(lambda: not [name for name in names() if name.startswith(topic)], "its Kafka topics to go")
+    assert not (desk.directory / "state" / "sow" / topic).exists()
+    assert desk.run("drop", topic, "--yes").stdout == f"nothing is left of {topic}\n"
+    assert desk.ids("orders") == [1]
+
+
+def test_services_that_do_not_answer_are_named(desk: Desk) -> None:
+    """The others are asked; without any answer it is an error."""
+    url = desk.addresses["materializer"]
+    ended = desk.run("plan", "-u", url, "-u", "http://127.0.0.1:1")
+    assert (ended.returncode, ended.stdout) == (0, "no changes: 1 services run by this file\n")
+    assert "not asked: http://127.0.0.1:1: nothing listens" in ended.stderr
+    assert desk.run("plan", "-u", "http://127.0.0.1:1").returncode == 1
+    states = desk.lines(1, "status", "--json", "-u", url, "-u", "http://127.0.0.1:1")
+    assert [one["ready"] for one in states] == ["yes", "no answer"]
