@@ -20,7 +20,7 @@ def rows() -> Iterator[str]:
     yield "|---" * (len(ACK_TYPES) + 1) + "|"
     for sent, commands in groupby(SENT, SENT.__getitem__):
         names = ", ".join(f"`{command}`" for command in commands)
-        yield f"| {names} | {' | '.join(sent.get(kind, 'refused') for kind in ACK_TYPES)} |"
+        yield f"| {names} | {' | '.join(sent.get(kind, 'rejected') for kind in ACK_TYPES)} |"
 
 
 def test_the_page_shows_the_table() -> None:
