@@ -32,10 +32,3 @@ def test_ports() -> None:
         "views": str(sowline_views.service.USUAL_PORT),
         "fanout": str(sowline_fanout.service.USUAL_PORT),
     }
-
-
-def test_defaults() -> None:
-    """What a variable usually is, is the setting's default."""
-    defaults = {name: str(field.default) for name, field in Settings.model_fields.items()}
-    for name, usual in re.findall(r"\| `SOWLINE_(\w+)` \|[^|]*\| `?([\w.:]+)", TEXT):
-        assert usual.rstrip(":") == defaults[name.lower()]
