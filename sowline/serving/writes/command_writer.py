@@ -24,7 +24,7 @@ class CommandWriter:
 
     def __init__(self, kafka: KafkaConfig, topics: Iterable[TopicDefinition]) -> None:
         self._kafka = kafka
-        self._bytes_max = max(topic.kafka.log_bytes_max for topic in topics)
+        self._bytes_max = _bytes_max(topics)
         self._writer: _Writer | None = None
         self._closing: set[asyncio.Future[None]] = set()
 
@@ -45,10 +45,16 @@ class CommandWriter:
                 self._replace(self._writer)
             raise SowlineError("not written", f"the producer did not take the command: {error}") from failure
 
-    def _replace(self, failed: "_Writer") -> None:
-        """Let the next write create a new producer; the failed one still reports what was given to it."""
+    def allow(self, topics: Iterable[TopicDefinition]) -> None:
+        """Take the largest commands of these topics, from the next one on."""
+        before, self._bytes_max = self._bytes_max, max(self._bytes_max, _bytes_max(topics))
+        if self._bytes_max > before and self._writer is not None:
+            self._replace(self._writer)
+
+    def _replace(self, previous: "_Writer") -> None:
+        """Let the next write create a new producer; the previous one still reports what was given to it."""
         self._writer = None
-        closing = asyncio.get_running_loop().run_in_executor(None, failed.close)
+        closing = asyncio.get_running_loop().run_in_executor(None, previous.close)
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -57,6 +63,10 @@ class CommandWriter:
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
         await asyncio.gather(*self._closing)
+
+
+def _bytes_max(topics: Iterable[TopicDefinition]) -> int:
+    return max(topic.kafka.log_bytes_max for topic in topics)
 
 
 class _Writer:
