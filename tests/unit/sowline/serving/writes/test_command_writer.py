@@ -96,3 +96,19 @@ def test_outcomes_are_not_kept_after_a_failed_write(failure: Exception) -> None:
     with pytest.raises(type(failure)):
         pending.write()
     assert ended == [True]
+
+
+async def test_a_topic_with_larger_commands_gets_a_new_producer(
+    producers: Callable[..., list[Producer]],
+) -> None:
+    """What the previous one was given is still written; a topic with smaller ones changes nothing."""
+    created = producers(None, None)
+    writer = CommandWriter(kafka_config("kafka:9092"), [TOPIC])
+    writer.write(COMMAND)
+    writer.allow([TOPIC])
+    writer.write(COMMAND)
+    larger = parse_topics("topics: [{name: trades, key: /id, record_bytes_max: 9000000}]").topics
+    writer.allow([TOPIC, *larger])
+    writer.write(COMMAND)
+    await writer.close()
+    assert [one.is_flushed for one in created] == [True, True]
