@@ -142,7 +142,7 @@ class RunnerService(ABC):
         """By name. Threads that report health iterate over it, so it is replaced and never changed."""
         self._at_start = frozenset(self.runners)
         """The names that startup waits for: those that have had one definition since the service started."""
-        self.definitions = DefinitionsFollower(settings, topics, stop, self._redefine)
+        self.definitions = DefinitionsFollower(settings, topics, stop, self.redefine)
         # The topic does not matter: its metadata is asked for to see whether Kafka answers.
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
@@ -182,7 +182,7 @@ class RunnerService(ABC):
             # The runners use what the stack closes, until they have ended.
             _end(self.runners.values())
 
-    def _redefine(self, followed: Followed) -> None:
+    def redefine(self, followed: Followed) -> None:
         """Begin, end and begin again the runners of definitions that differ, or that read one that differs."""
         before, after = _made_of(self._topics, self.KINDS), _made_of(followed.topics, self.KINDS)
         differ = frozenset(

@@ -75,12 +75,12 @@ def test_definitions_begin_and_end_runners(monkeypatch: pytest.MonkeyPatch) -> N
     wait_for(lambda: service.not_ready() == "f: changes are gone", "the fanout to stop")
     wait_for(lambda: before["kept"].latest and before["gone"].latest, "the others to run")
     first = before["kept"].latest
-    service._redefine(followed(old, new))
+    service.redefine(followed(old, new))
     wait_for(lambda: service.not_ready() == "new: changes are gone", "the new one to stop")
     wait_for(lambda: service.runners["f"].now.state is RunnerState.RUNNING, "the changed one to run")
     assert list(service.runners) == ["kept", "f", "new"]
     assert service.runners["kept"].latest is first
     assert before["gone"].now.state is RunnerState.ENDED
     assert service.not_started() == "waiting for partitions: kept"
-    service._redefine(followed(new, parse_topics(f"{{{topics}}}")))
+    service.redefine(followed(new, parse_topics(f"{{{topics}}}")))
     assert (service.runners, service.not_started(), service.not_ready()) == ({}, None, None)
