@@ -2,30 +2,24 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Self
 
+from sowline.config.definition_changes import ChangeEffect, Followed, Kind
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.refusal import has_left
 from sowline.serving.result import QueryLimits
 from sowline.serving.typed_records.messages import TypedMessages
 from sowline.serving.window_memory import WindowLimits, WindowMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
+from sowline_gateway.client_subscriptions import ClientSubscriptions
 from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.streams.catch_up_slot import GATEWAY_MAX
 from sowline_gateway.streams.shared_streams import SharedStreams
 from sowline_gateway.writes.destination import NodesDestination
-
-
-class ClientSubscription(Protocol):
-    """A subscription of a client of the gateway."""
-
-    @property
-    def live_topics(self) -> Sequence[str]:
-        """The topics in which it is live now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +29,14 @@ class GatewayContext:
     nodes: NodeSet
     http: NodeHttp
     limits: QueryLimits
+    destination: NodesDestination
     writes: WriteService
     streams: SharedStreams
     typed_messages: TypedMessages
     slots: QuerySlots
     views: WindowMemory
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
-    subscriptions: set[ClientSubscription] = field(default_factory=set)
+    subscriptions: ClientSubscriptions = field(default_factory=ClientSubscriptions)
     """The subscriptions of all clients."""
 
     @classmethod
@@ -58,8 +53,21 @@ class GatewayContext:
         destination = NodesDestination(nodes, http, limits)
         writes = WriteService(destination, CommandWriter(kafka, nodes.topics))
         streams, typed = SharedStreams(nodes), TypedMessages(nodes.topics)
-        return cls(nodes, http, limits, writes, streams, typed, QuerySlots(slots), WindowMemory(views))
+        return cls(
+            nodes, http, limits, destination, writes, streams, typed, QuerySlots(slots), WindowMemory(views)
+        )
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""
-        return Counter(name for one in self.subscriptions for name in one.live_topics)
+        return self.subscriptions.live()
+
+    def redefine(self, followed: Followed) -> None:
+        """Take changed definitions; end the subscriptions to topics that have left the file. For the event loop."""
+        self.nodes.redefine(followed.topics.topics)
+        for change in followed.changes:
+            if not change.effect.is_taken or change.kind is Kind.FANOUT:
+                continue
+            self.typed_messages.forget(change.name)
+            if change.effect is ChangeEffect.REMOVED:
+                self.destination.forget(change.name)
+                self.subscriptions.end(change.name, has_left(change.name))

@@ -10,9 +10,11 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from sowline.config.credentials import Credentials
+from sowline.config.definition_changes import Followed
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
+from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.serving.app import Server
 from sowline.serving.client_port import ClientPort, query_limits, slot_limits, view_limits
 from sowline_gateway.context import GatewayContext
@@ -44,6 +46,7 @@ class GatewayService:
             slot_limits(settings),
             view_limits(settings),
         )
+        self._context = context
         self._writer, self._streams = context.writes.writer, context.streams
         self._slots, self._views = context.slots, context.views
         self._client_port = ClientPort(settings, USUAL_PORT)
@@ -53,18 +56,35 @@ class GatewayService:
             lambda rates, backlogs: GatewayHttpApi(settings, context, rates, backlogs).routes,
             self,
             connections=self._client_port.connections,
+            note=self._note,
             details=self._details,
         )
+        self._definitions: DefinitionsFollower | None = None
+
+    def follow_definitions(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
+        """Follow `topics.yaml` while the service runs."""
+        # The gateway may have no rights in Kafka but to write: the query services create the topics.
+        self._definitions = DefinitionsFollower(settings, topics, stop, self._redefine, creates=False)
+
+    def _redefine(self, followed: Followed) -> None:
+        """Take changed definitions, in the event loop."""
+        self._loop.call_soon_threadsafe(self._context.redefine, followed)
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set; then close every session. Raises `no port`."""
+        self._loop = asyncio.get_running_loop()
         following = asyncio.create_task(self._announcements.follow())
+        if self._definitions is not None:
+            self._definitions.start()
         try:
             # `follow` never returns. If it is done, it has failed, and the gateway would route by old announcements.
             await self._client_port.serve(self._server, lambda: stop.is_set() or following.done())
             if following.done():
                 following.result()
         finally:
+            stop.set()
+            if self._definitions is not None:
+                await asyncio.to_thread(self._definitions.join)
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await following
@@ -85,14 +105,19 @@ class GatewayService:
         """Return None: a restart does not help a gateway."""
         return None
 
+    def _note(self) -> str | None:
+        """Return which definitions of the file are not in effect; None if all are."""
+        return None if self._definitions is None else self._definitions.note()
+
     def _details(self) -> dict[str, Any]:
-        """Return the state of the query services, for `/status`."""
+        """Return the state of the query services, and the definitions in effect, for `/status`."""
         known = {node.url: node for node in self._announcements.nodes}
         return {
             "nodes": [
                 {"url": url, "answers": url in known, "shard": known[url].shard if url in known else None}
                 for url in self._announcements.urls
-            ]
+            ],
+            **({} if self._definitions is None else self._definitions.details()),
         }
 
     def metrics(self) -> Iterable[Metric]:
@@ -117,6 +142,8 @@ class GatewayService:
             "Times that a subscription left live delivery because its client was too slow",
             value=self._streams.fell_behind,
         )
+        if self._definitions is not None:
+            yield from self._definitions.metrics()
         yield from self._client_port.metrics(self._server, self._slots, self._views)
 
 
@@ -142,4 +169,6 @@ def _urls(text: str) -> list[str]:
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     """Run the gateway until `stop` is set."""
-    asyncio.run(GatewayService(settings, topics).run(stop))
+    service = GatewayService(settings, topics)
+    service.follow_definitions(settings, topics, stop)
+    asyncio.run(service.run(stop))

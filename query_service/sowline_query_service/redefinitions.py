@@ -7,6 +7,8 @@ from sowline.config.definition_changes import ChangeEffect, DefinitionChange, Fo
 from sowline.config.shard import Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.serving.refusal import has_left
+from sowline.serving.typed_records.messages import TypedMessages
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
@@ -27,6 +29,7 @@ class TopicRedefinitions:
         log_ends: LogEnds,
         shard: Shard,
         end_subscriptions: EndSubscriptions,
+        typed_messages: TypedMessages,
     ) -> None:
         self._state = state
         self._dispatcher = dispatcher
@@ -34,6 +37,7 @@ class TopicRedefinitions:
         self._log_ends = log_ends
         self._shard = shard
         self._end_subscriptions = end_subscriptions
+        self._typed_messages = typed_messages
 
     def take(self, followed: Followed) -> None:
         """Take the changes that can take effect. Topics that stay the same are not touched."""
@@ -43,7 +47,7 @@ class TopicRedefinitions:
             partitions.remove(definition, partial(self._removed, definition))
         for name in _names(followed, ChangeEffect.LIVE):
             definition = followed.topics.named(name)
-            partitions.redefine(definition, partial(self._state.redefine, definition))
+            partitions.redefine(definition, partial(self._redefined, definition))
         for name in _names(followed, ChangeEffect.NEW):
             self._add(followed.topics.named(name))
 
@@ -52,16 +56,18 @@ class TopicRedefinitions:
         self._follower.partitions.add(definition)
         self._log_ends.add(definition.log, list(self._shard.partitions(definition)))
 
+    def _redefined(self, definition: TopicDefinition) -> None:
+        self._state.redefine(definition)
+        self._typed_messages.forget(definition.name)
+
     def _removed(self, definition: TopicDefinition) -> None:
         """End what reads a topic, and forget it."""
         name = definition.name
         self._log_ends.remove(definition.log)
         self._state.remove(definition)
-        error = SowlineError(
-            "invalid topic", f"topic {name} was removed from the definitions of this service"
-        )
-        self._end_subscriptions([name], error)
+        self._end_subscriptions([name], has_left(name))
         self._dispatcher.forget(name)
+        self._typed_messages.forget(name)
 
 
 def _names(followed: Followed, effect: ChangeEffect) -> list[str]:

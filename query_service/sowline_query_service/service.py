@@ -108,6 +108,7 @@ class QueryService:
             self._log_ends,
             settings.shard,
             self._server.sessions.clients.end_subscriptions_to,
+            context.typed_messages,
         )
 
     async def run(self, stop: threading.Event) -> None:

@@ -62,14 +62,19 @@ class TopicsFile(WatchedFile[Topics]):
 class DefinitionsFollower:
     """The definitions that a service runs by, and why others of its file are not in effect."""
 
-    def __init__(self, settings: Settings, topics: Topics, stop: threading.Event, take: Take) -> None:
-        """Follow the file of the settings after `start`; `topics` are those that were read from it."""
+    def __init__(
+        self, settings: Settings, topics: Topics, stop: threading.Event, take: Take, *, creates: bool = True
+    ) -> None:
+        """Follow the file of the settings after `start`; `topics` are those that were read from it.
+
+        Unless it `creates` the Kafka topics of definitions, it doesn't ask Kafka at all.
+        """
         self.topics = topics
         """The definitions in effect."""
         self.refused: tuple[DefinitionChange, ...] = ()
         """The differences between the file and what is in effect."""
         self._path = settings.config
-        self._cluster = Cluster(settings.kafka_client, stop)
+        self._cluster = Cluster(settings.kafka_client, stop) if creates else None
         self._stop = stop
         self._take = take
         self._file: TopicsFile | None = None
@@ -141,6 +146,8 @@ class DefinitionsFollower:
     def _refused_by_kafka(self, found: Followed) -> dict[Key, str]:
         """Create and check the Kafka topics of what changes; return why Kafka refuses some of it."""
         refusals: dict[Key, str] = {}
+        if self._cluster is None:
+            return refusals
         taken = {
             change.key for change in found.changes if change.effect in (ChangeEffect.NEW, ChangeEffect.LIVE)
         }

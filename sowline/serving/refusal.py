@@ -43,6 +43,11 @@ def refused(error: SowlineError, status: int | None = None, retry_seconds: float
     return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)
 
 
+def has_left(topic: str) -> SowlineError:
+    """Return the error for what reads a topic that is no longer defined."""
+    return SowlineError("invalid topic", f"topic {topic} has left topics.yaml")
+
+
 def no_sow(topic: str) -> SowlineError:
     """Return the error for a request for the records of a topic that keeps none."""
     return SowlineError("no sow", f"expected a topic with a SOW, got {topic}, which keeps no records")

@@ -130,7 +130,7 @@ def test_a_removed_topic_ends_its_subscriptions(serving: Serving) -> None:
         assert [next(stream).command for stream in (trades, page)] == ["group_begin"] * 2
         serving.redefine(serving.topic("orders"))
         for stream in (trades, page):
-            with pytest.raises(SowlineError, match="was removed from the definitions") as ended:
+            with pytest.raises(SowlineError, match=r"has left topics\.yaml") as ended:
                 list(stream)
             assert ended.value.reason == "invalid topic"
         client.publish(serving.name("orders"), {"id": 7})
@@ -202,3 +202,24 @@ def test_many_changes_leave_nothing_behind(serving: Serving) -> None:
 
         wait_for(settled, "threads and descriptors to go", SECONDS_MAX)
     assert "trades" not in http_text(f"{query.url}/metrics")
+
+
+def test_a_gateway_follows_too(serving: Serving) -> None:
+    """Its clients find the new topic by their connection, and learn that a topic has left."""
+    gateway = serving.system.service("gateway", nodes=serving.query.url).start().wait_ready()
+    with Client(gateway.url) as client:
+        orders = client.subscribe(serving.name("orders"))
+        serving.redefine(serving.topic("orders"), serving.topic("trades"))
+        wait_for(lambda: len(serving.described(gateway.url)) == 2, "the gateway to take the file")
+        serving.system.write(serving.name("trades"), {"id": 1})
+        serving.wait_ids("trades", 1)
+        trades = client.sow_and_subscribe(serving.name("trades"))
+        assert [next(trades).command for _ in range(3)] == ["group_begin", "sow", "group_end"]
+        client.publish(serving.name("trades"), {"id": 2})
+        assert next(trades).data == {"id": 2}
+        serving.redefine(serving.topic("orders"))
+        with pytest.raises(SowlineError) as ended:
+            list(trades)
+        assert ended.value.reason in ("invalid topic", "shard unavailable")
+        client.publish(serving.name("orders"), {"id": 7})
+        assert next(orders).data == {"id": 7}

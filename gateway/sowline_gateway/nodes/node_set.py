@@ -1,13 +1,14 @@
 """The query services of a gateway, as far as it knows them: announcements, connections, definitions of topics."""
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
+from sowline.serving.refusal import has_left
 from sowline_gateway.nodes.announcements import Announcements
 from sowline_gateway.nodes.channel import NodeChannels
 from sowline_gateway.nodes.connections import ConnectionPool
@@ -25,22 +26,45 @@ RETRY_REASONS = frozenset({"not ready", "behind", "stale", "gateway required", "
 """Errors of a node that another node may not have."""
 
 
+class DefinedTopics(dict[str, TopicDefinition]):
+    """The definitions of topics by name. A gateway's file may change while requests for a topic are in progress."""
+
+    def __missing__(self, topic: str) -> TopicDefinition:
+        raise has_left(topic)
+
+
 @dataclass(slots=True)
 class NodeSet:
     """The nodes, and the topics that they hold together."""
 
     topics: Mapping[str, TopicDefinition]
+    """By name. One object for all that need it: `redefine` changes its content."""
     announcements: Announcements
     connections: ConnectionPool
     chance: random.Random = field(default_factory=random.Random)
     channels: NodeChannels = field(init=False)
     names: Mapping[str, str] = field(init=False)
     """The name of the topic of each log."""
+    _defined: DefinedTopics = field(init=False)
+    _at_start: frozenset[str] = field(init=False)
+    """The topics that startup waits for: those that have been defined since then."""
 
     def __post_init__(self) -> None:
-        self.names = {topic.log: name for name, topic in self.topics.items()}
+        self.topics = self._defined = DefinedTopics(self.topics)
+        self._at_start = frozenset(self.topics)
+        self.names = _names(self.topics)
         self.announcements.on_silence = self.connections.cut
         self.channels = NodeChannels(self.connections)
+
+    def redefine(self, topics: Iterable[TopicDefinition]) -> None:
+        """Take the definitions of a changed file. Requests for new topics succeed once nodes announce them."""
+        after = {topic.name: topic for topic in topics}
+        for name in self._defined.keys() - after.keys():
+            del self._defined[name]
+        self._defined.update(after)
+        self.names = _names(self.topics)
+        # A gateway that has started must not be taken out of service because nodes don't have a new topic yet.
+        self._at_start &= after.keys()
 
     def candidates(
         self,
@@ -128,9 +152,13 @@ class NodeSet:
         self.connections.forget(url)
 
     def missing(self) -> str | None:
-        """Return why some topics can't be read; None if all can."""
+        """Return why some of the topics from the start can't be read; None if all can."""
         try:
-            self.candidates(list(self.topics), {}).routes()
+            self.candidates(self._at_start, {}).routes()
         except SowlineError as error:
             return error.message
         return None
+
+
+def _names(topics: Mapping[str, TopicDefinition]) -> dict[str, str]:
+    return {topic.log: name for name, topic in topics.items()}

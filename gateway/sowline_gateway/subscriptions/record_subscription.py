@@ -81,12 +81,8 @@ class RecordsOverNodes(LedSubscription, ABC):
 
         At the end return the `completed` acknowledgement.
         """
-        subscriptions = self._subscriber.context.subscriptions
-        subscriptions.add(self)
-        try:
+        with self._subscriber.context.subscriptions.serve(self, self._subscriber.topics):
             return await self._serve()
-        finally:
-            subscriptions.discard(self)
 
     @abstractmethod
     async def _serve(self) -> bytes:

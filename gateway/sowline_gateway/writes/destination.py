@@ -53,6 +53,12 @@ class NodesDestination:
         self._eras[topic, partition] = era
         return era
 
+    def forget(self, topic: str) -> None:
+        """Keep nothing of a topic that is no longer defined. Its watches end with their last command."""
+        self._watches.pop(topic, None)
+        self._beginning.pop(topic, None)
+        self._eras = {partition: era for partition, era in self._eras.items() if partition[0] != topic}
+
     async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, as far as they exist."""
         if check.key_text is None:

@@ -71,6 +71,10 @@ class TypedMessages:
         self._definitions = definitions
         self._last: dict[str, tuple[bytes, TypedBody]] = {}
 
+    def forget(self, topic: str) -> None:
+        """Keep no record of a topic whose definition has changed, or that is gone."""
+        self._last.pop(topic, None)
+
     def of(self, message: bytes) -> bytes:
         """Return a message as a binary frame; one without records as it is."""
         described = _read(message)

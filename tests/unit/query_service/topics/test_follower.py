@@ -308,7 +308,7 @@ class Consumer:
         self.left = [message(BEHIND - 1, progress(BEHIND))]
         self.sought: list[int] = []
 
-    def assign(self, partitions: list[TopicPartition]) -> None:
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Read from there on."""
         assert [(one.topic, one.partition, one.offset) for one in partitions] == [(*PARTITION, 0)]
 
