@@ -48,6 +48,8 @@ class TopicRedefinitions:
         for name in _names(followed, ChangeEffect.LIVE):
             definition = followed.topics.named(name)
             partitions.redefine(definition, partial(self._redefined, definition))
+        # A topic may have left a moment ago and come back: forgetting it must not take the new one with it.
+        partitions.wait_for_turn()
         for name in _names(followed, ChangeEffect.NEW):
             self._add(followed.topics.named(name))
 

@@ -181,6 +181,12 @@ def compare(
     `refused` has the reasons why definitions can't take effect that are known otherwise, for example from Kafka.
     """
     before, after = {one.key: one for one in old}, {one.key: one for one in new}
+    logs = {one.fields["log"]: one.name for one in before.values() if one.kind is Kind.TOPIC}
+    for key, one in after.items():
+        # The records of the previous topic have keys that name it (test_a_topic_does_not_take_the_log_of_another).
+        owner = logs.get(one.fields["log"], one.name) if one.kind is Kind.TOPIC else one.name
+        if key not in before and owner != one.name:
+            refused = {**refused, key: f"its log is that of {owner}: give it another log, or keep the name"}
     changes = [_change(before.get(key), one, refused.get(key)) for key, one in after.items()]
     removed = [
         DefinitionChange(one.kind, one.name, ChangeEffect.REMOVED, why=WHY[ChangeEffect.REMOVED])

@@ -26,7 +26,7 @@ from sowline.config.definition_changes import (
 )
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics, open_topics, read_topics
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import Cluster, wait_for_answer
 from sowline.runtime.watched_file import Stamp, WatchedFile, stamp_of
 
@@ -93,9 +93,15 @@ class DefinitionsFollower:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            self.look(time.monotonic())
-            self._stop.wait(LOOK_SECONDS)
+        try:
+            while not self._stop.is_set():
+                self.look(time.monotonic())
+                self._stop.wait(LOOK_SECONDS)
+        except Exception as error:
+            # Without this, the service would seem to follow a file that it no longer reads
+            # (test_a_service_that_fails_to_take_a_change_says_so).
+            self._problem = fault_sentence("take the changed definitions", error, "the service")
+            log.exception("definitions no longer followed", why=self._problem)
 
     def look(self, now: float) -> None:
         """Take the file if it has changed, or if Kafka has refused a definition some time ago."""

@@ -201,7 +201,7 @@ def test_many_changes_leave_nothing_behind(serving: Serving) -> None:
             return query.threads <= before[0] and query.descriptors <= before[1]
 
         wait_for(settled, "threads and descriptors to go", SECONDS_MAX)
-    assert "trades" not in http_text(f"{query.url}/metrics")
+    wait_for(lambda: "trades" not in http_text(f"{query.url}/metrics"), "its metrics to go")
 
 
 def test_a_gateway_follows_too(serving: Serving) -> None:

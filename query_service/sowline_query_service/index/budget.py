@@ -48,7 +48,8 @@ class Memory:
 
     def use(self, holder: Holder, paths: Iterable[Path]) -> None:
         """Note that existing memo indexes are used now."""
-        for path in paths:
+        # A query may still run on a topic that was removed, whose memory counts no more.
+        for path in paths if any(one is holder for one in self._holders) else ():
             self._used.pop((holder, path), None)
             self._used[holder, path] = None
 

@@ -118,6 +118,13 @@ class FollowedPartitions:
         """Stop following a topic; `removed` is called in the event loop once nothing of it will follow."""
         self._due.append(partial(self._leave, topic, removed))
 
+    def wait_for_turn(self) -> None:
+        """Wait until the changes of definitions that were requested before have taken effect."""
+        done = threading.Event()
+        self._due.append(done.set)
+        while not done.wait(0.5) and not self._stop.is_set():
+            pass
+
     def _join(self, topic: TopicDefinition, readers: Readers) -> None:
         if is_plain(topic):
             self._plain.add(topic.changes)

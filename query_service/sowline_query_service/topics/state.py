@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import ModuleType
 
@@ -141,20 +141,26 @@ class ServedTopics:
     def reached(self, logs: Iterable[str]) -> dict[LogPartition, Reached]:
         """Return what each partition of some logs has reached that is loaded. Any thread may call this."""
         return {
-            (log_name, partition.number): partition.reached
-            for log_name in logs
-            # A log of a topic that was just removed is still sampled once.
-            if log_name in self._by_log
-            for partition in self._by_log[log_name].partitions.values()
+            (log_name, number): partition.reached
+            for log_name, topic in self._of_logs(logs)
+            for number, partition in topic.partitions.items()
             if not partition.loading
         }
 
     def unapplied(self, logs: Iterable[str]) -> dict[LogPartition, range]:
         """Return the offsets of some logs between what is applied and the newest sampled ends; as `reached` does."""
         return {
-            (log_name, number): self._by_log[log_name].log_ends[number].unapplied(reached)
-            for (log_name, number), reached in self.reached(logs).items()
+            (log_name, number): topic.log_ends[number].unapplied(partition.reached)
+            for log_name, topic in self._of_logs(logs)
+            for number, partition in topic.partitions.items()
+            if not partition.loading
         }
+
+    def _of_logs(self, logs: Iterable[str]) -> Iterator[tuple[str, TopicState]]:
+        """Yield the topics of logs; a log whose topic was just removed may still be sampled once."""
+        for log_name in logs:
+            if (topic := self._by_log.get(log_name)) is not None:
+                yield log_name, topic
 
     def take_log_ends(self, sample: LogEndSample) -> None:
         """Take where the logs end: what the lag is measured from."""

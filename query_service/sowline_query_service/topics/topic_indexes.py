@@ -83,9 +83,10 @@ class Indexes:
     async def make_declared(self) -> None:
         """Make the indexes that the topic's definition names."""
         paths = [parse_path(text) for text in self._definition.declared.indexes]
-        there = {index.paths for index in self._hashes}
-        hashes = [HashIndex(fields) for fields in _hashed(self._definition) if fields not in there]
+        hashes = [HashIndex(fields) for fields in _hashed(self._definition)]
         await self._make(frozenset(paths), hashes, uncounted)
+        # The definition may have changed meanwhile.
+        self._hashes = [index for index in self._hashes if index.paths in _hashed(self._definition)]
 
     def redefine(self, definition: TopicDefinition) -> None:
         """Take another definition, and drop hash indexes that it does not have; `make_declared` makes the others."""
@@ -144,6 +145,8 @@ class Indexes:
     async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
         async with self._lock:  # before looking: another query may be making the same index
             columns = [Column(path) for path in self._missing(wanted)]
+            there = {index.paths for index in self._hashes}
+            hashes = [index for index in hashes if index.paths not in there]
             if columns or hashes:
                 with self._being_made(columns, hashes, wanted) as filling:
                     await in_steps(filling, work)

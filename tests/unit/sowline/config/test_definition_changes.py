@@ -121,6 +121,16 @@ def test_the_rest_of_a_file_takes_effect() -> None:
     assert found.topics == file_of(ORDERS, TRADES | {"expiration": "1h"}, {"name": "users", "key": "/id"})
 
 
+def test_a_topic_does_not_take_the_log_of_another() -> None:
+    """A rename is no new topic: what the log led to is of the previous name."""
+    old, new = file_of(ORDERS, TRADES), file_of(ORDERS, TRADES | {"name": "deals", "log": "trades"})
+    found = followed(old, new)
+    assert [str(change) for change in found.refused] == [
+        "deals impossible: its log is that of trades: give it another log, or keep the name"
+    ]
+    assert found.topics == file_of(ORDERS)
+
+
 def test_what_reads_a_refused_definition_is_refused() -> None:
     """It may need the fields of the new definition; a view that is unchanged goes on."""
     old = file_of(ORDERS, views=[BY_DESK])
@@ -190,12 +200,12 @@ def test_a_reason_from_elsewhere_refuses_a_definition() -> None:
 
 
 def test_a_file_that_does_not_fit_what_is_kept_is_refused_whole() -> None:
-    """The new topic takes the log that the kept one has."""
-    old = file_of(ORDERS)
-    new = file_of(ORDERS | {"log": "other"}, {"name": "trades", "key": "/id", "log": "orders"})
+    """The new fanout would write to the log that the kept topic has."""
+    old = file_of(ORDERS | {"log": "fanout.risk"}, TRADES)
+    new = file_of(ORDERS | {"log": "other"}, TRADES, fanouts=[TO_RISK | {"topic": "trades"}])
     found = followed(old, new)
     assert (found.topics, len(found.refused)) == (old, 2)
-    assert "expected a different Kafka topic" in found.refused[1].why or "Kafka topic" in found.refused[1].why
+    assert "together with the previous definitions that are kept: " in found.refused[1].why
 
 
 def test_a_description_is_read_back() -> None:

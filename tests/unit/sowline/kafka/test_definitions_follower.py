@@ -154,6 +154,24 @@ def test_a_file_that_is_being_written_waits(house: House) -> None:
     assert len(house.taken) == 1
 
 
+def test_a_service_that_fails_to_take_a_change_says_so(house: House) -> None:
+    """It goes on with what it has, and its health names the error."""
+
+    def fail(followed: Followed) -> None:
+        raise RuntimeError("no room")
+
+    follower = DefinitionsFollower(
+        Settings(config=house.path), house.follower.topics, threading.Event(), fail
+    )
+    house.write(TWO)
+    with capture_logs() as logs:
+        follower.start()
+        follower.join()
+    assert [line["event"] for line in logs] == ["definitions no longer followed"]
+    assert "no room" in (follower.note() or "")
+    assert [topic.name for topic in follower.topics.topics] == ["orders"]
+
+
 def test_fanouts_get_their_topics_too(house: House) -> None:
     """And a fanout that is removed is handed over without a question to Kafka."""
     house.look()
