@@ -2,24 +2,33 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Protocol, Self
 
 from sowline.config.definition_changes import ChangeEffect, Followed, Kind
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.refusal import has_left
 from sowline.serving.result import QueryLimits
+from sowline.serving.sessions.clients import EndSubscriptions
 from sowline.serving.typed_records.messages import TypedMessages
 from sowline.serving.window_memory import WindowLimits, WindowMemory
 from sowline.serving.writes.command_writer import CommandWriter
 from sowline.serving.writes.pending_commands import WriteService
-from sowline_gateway.client_subscriptions import ClientSubscriptions
 from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.streams.catch_up_slot import GATEWAY_MAX
 from sowline_gateway.streams.shared_streams import SharedStreams
 from sowline_gateway.writes.destination import NodesDestination
+
+
+class ClientSubscription(Protocol):
+    """A subscription of a client of the gateway."""
+
+    @property
+    def live_topics(self) -> Sequence[str]:
+        """The topics in which it is live now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class GatewayContext:
     slots: QuerySlots
     views: WindowMemory
     catch_up_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(GATEWAY_MAX))
-    subscriptions: ClientSubscriptions = field(default_factory=ClientSubscriptions)
+    subscriptions: set[ClientSubscription] = field(default_factory=set)
     """The subscriptions of all clients."""
 
     @classmethod
@@ -59,9 +68,9 @@ class GatewayContext:
 
     def live_subscriptions(self) -> Counter[str]:
         """Return by topic how many subscriptions of clients are live."""
-        return self.subscriptions.live()
+        return Counter(name for one in self.subscriptions for name in one.live_topics)
 
-    def redefine(self, followed: Followed) -> None:
+    def redefine(self, followed: Followed, end_subscriptions: EndSubscriptions) -> None:
         """Take changed definitions; end the subscriptions to topics that have left the file. For the event loop."""
         self.nodes.redefine(followed.topics.topics)
         for change in followed.changes:
@@ -70,4 +79,4 @@ class GatewayContext:
             self.typed_messages.forget(change.name)
             if change.effect is ChangeEffect.REMOVED:
                 self.destination.forget(change.name)
-                self.subscriptions.end(change.name, has_left(change.name))
+                end_subscriptions([change.name], has_left(change.name))

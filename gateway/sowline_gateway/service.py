@@ -68,7 +68,8 @@ class GatewayService:
 
     def _redefine(self, followed: Followed) -> None:
         """Take changed definitions, in the event loop."""
-        self._loop.call_soon_threadsafe(self._context.redefine, followed)
+        end_subscriptions = self._server.sessions.clients.end_subscriptions_to
+        self._loop.call_soon_threadsafe(self._context.redefine, followed, end_subscriptions)
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set; then close every session. Raises `no port`."""

@@ -1,21 +1,17 @@
 """Definitions that change while the query service runs: topics are added, redefined or removed, one by one."""
 
-from collections.abc import Callable, Collection
 from functools import partial
 
 from sowline.config.definition_changes import ChangeEffect, DefinitionChange, Followed, Kind
 from sowline.config.shard import Shard
 from sowline.config.topic_definition import TopicDefinition
-from sowline.errors import SowlineError
 from sowline.serving.refusal import has_left
+from sowline.serving.sessions.clients import EndSubscriptions
 from sowline.serving.typed_records.messages import TypedMessages
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
 from sowline_query_service.topics.state import ServedTopics
-
-EndSubscriptions = Callable[[Collection[str], SowlineError], None]
-"""Ends the subscriptions of all clients that read one of these topics, with an error."""
 
 
 class TopicRedefinitions:

@@ -81,8 +81,12 @@ class RecordsOverNodes(LedSubscription, ABC):
 
         At the end return the `completed` acknowledgement.
         """
-        with self._subscriber.context.subscriptions.serve(self, self._subscriber.topics):
+        subscriptions = self._subscriber.context.subscriptions
+        subscriptions.add(self)
+        try:
             return await self._serve()
+        finally:
+            subscriptions.discard(self)
 
     @abstractmethod
     async def _serve(self) -> bytes:

@@ -101,12 +101,8 @@ class WindowOverNodes(LedSubscription):
 
     async def run(self) -> bytes | None:
         """Serve until cancelled; raise if it can't continue. It never returns: a window has no end."""
-        with self._subscriber.context.subscriptions.serve(self, [self._asked.topic.name]):
-            await self._serve()
-        return None
-
-    async def _serve(self) -> None:
-        slot = self._subscriber.slot
+        subscriptions, slot = self._subscriber.context.subscriptions, self._subscriber.slot
+        subscriptions.add(self)
         self._parts.enter()
         try:
             async with slot:
@@ -114,7 +110,9 @@ class WindowOverNodes(LedSubscription):
                 await self._begin()
             await together([self._follow(), self._send_later()])
         finally:
+            subscriptions.discard(self)
             await self._parts.close()
+        return None
 
     # the start
 

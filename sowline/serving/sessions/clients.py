@@ -13,6 +13,9 @@ from sowline.serving.sessions.session import Session
 from sowline.serving.sessions.status import SubscriptionStatus
 from sowline.wire.request import Read
 
+EndSubscriptions = Callable[[Collection[str], SowlineError], None]
+"""Ends the subscriptions of all clients that read one of these topics, with an error."""
+
 CLIENTS_LISTED_MAX = 500
 SUBSCRIPTIONS_LISTED_MAX = 50
 """The number of subscriptions listed per client, and of queries."""

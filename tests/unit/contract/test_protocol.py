@@ -152,7 +152,9 @@ def test_every_route_is_described() -> None:
     """Of a query service and of a gateway; the route of a record also has its timeline."""
     described = {(method, path) for path, of in http()["paths"].items() for method in of}
     without_timeline = described - {("get", "/v1/topics/{topic}/records/{key}/timeline")}
-    unused = cast("Any", SimpleNamespace(state=SimpleNamespace(topics={}), nodes=SimpleNamespace(topics={})))
+    unused = cast(
+        "Any", SimpleNamespace(state=SimpleNamespace(definitions={}), nodes=SimpleNamespace(topics={}))
+    )
     unused.kafka, unused.slots = {}, QuerySlots()
     unused.writes = SimpleNamespace(destination=SimpleNamespace(topics={}))
     assert _paths(server_of(Settings(), unused, unused)) == without_timeline

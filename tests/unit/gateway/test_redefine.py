@@ -21,7 +21,7 @@ async def test_a_topic_that_leaves_ends_its_subscriptions() -> None:
     async with rig(["0/2", "1/2"]) as made:
         client = made.client()
         await client.ask("subscribe", sub_id="s", ack_type="processed")
-        made.context.redefine(followed(OLD, NEW))
+        made.context.redefine(followed(OLD, NEW), client.session.commands.end_subscriptions_to)
         async with asyncio.timeout(10):
             [ended] = map(json.loads, await client.session.outbox.take())
         assert (ended["status"], ended["reason"], ended["sub_id"]) == ("failure", "invalid topic", "s")
@@ -37,7 +37,7 @@ async def test_a_new_topic_is_not_there_until_nodes_announce_it() -> None:
     async with rig(["0/2", "1/2"]) as made:
         client = made.client()
         await client.ask("subscribe", sub_id="s", ack_type="processed")
-        made.context.redefine(followed(OLD, BOTH))
+        made.context.redefine(followed(OLD, BOTH), client.session.commands.end_subscriptions_to)
         [refused] = await client.ask("sow", topic="trades")
         assert refused["reason"] == "shard unavailable"
         assert made.node_set.missing() is None
@@ -45,18 +45,3 @@ async def test_a_new_topic_is_not_there_until_nodes_announce_it() -> None:
         async with asyncio.timeout(10):
             [change] = map(json.loads, await client.session.outbox.take())
         assert (change["command"], change["data"]) == ("publish", {"id": 1, "v": 1})
-
-
-async def test_a_client_that_leaves_at_that_moment_gets_no_error() -> None:
-    """Its task was cancelled by both."""
-    async with rig(["0/1"]) as made:
-        client = made.client()
-        await client.ask("subscribe", sub_id="s", ack_type="processed")
-        made.context.redefine(followed(OLD, NEW))
-        client.session.receive_one(
-            b'{"command":"unsubscribe","command_id":"u","sub_id":"s","ack_type":"processed"}'
-        )
-        async with asyncio.timeout(10):
-            found = [json.loads(one) for one in await client.session.outbox.take()]
-        assert [one["command_id"] for one in found] == ["u"]
-        await until(lambda: not list(made.context.subscriptions))
