@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -26,6 +27,9 @@ from sowline.kafka.health import KafkaHealth
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.kafka.runner import Runner
 from sowline.runtime.health import HealthServer
+
+READ_FIELDS: Final = ("log", "reader_schema", "message_format", "schemas", "framing")
+"""The fields of a topic, in addition to those that decide its records, by which runners read its changes."""
 
 PAUSE_SECONDS = 1.0
 """The pause between two runners of one name."""
@@ -286,10 +290,18 @@ def _made_of(topics: Topics, kinds: Collection[Kind]) -> dict[str, tuple[Describ
     """Return by name, for definitions of these kinds, the description of each one and of those that it reads."""
     described = {one.key: one for one in describe(topics)}
     return {
-        one.name: (one, *(described[False, read] for read in one.reads))
+        one.name: (one, *(_as_read(described[False, read]) for read in one.reads))
         for one in described.values()
         if one.kind in kinds
     }
+
+
+def _as_read(source: Described) -> Described:
+    """Return the part of a description that concerns who reads the topic's changes.
+
+    Without it, a view of a million records would be loaded again for another index of its source.
+    """
+    return replace(source, fields={name: source.fields.get(name, "") for name in READ_FIELDS})
 
 
 def _end(ended: Collection[Runners]) -> None:

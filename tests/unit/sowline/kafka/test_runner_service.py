@@ -58,15 +58,18 @@ class Runner:
 
 
 def test_definitions_begin_and_end_runners(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of others go on; a stopped one begins again with its definition; startup doesn't wait for new ones."""
+    """Those of others go on, also with another index of their source; a stopped one begins again with its definition;
+    startup doesn't wait for new ones.
+    """
     monkeypatch.setattr("sowline_fanout.service.FanoutRunner", Runner)
     topics = "topics: [{name: t, key: /id}, {name: u, key: /id}]"
     kept = "{name: kept, topic: u, filter: /a = 1}"
     old = parse_topics(
         f"{{{topics}, fanouts: [{kept}, {{name: f, topic: t}}, {{name: gone, topic: t, filter: /a = 1}}]}}"
     )
+    indexed = topics.replace("name: u,", "name: u, indexes: [/a],")
     new = parse_topics(
-        f"{{{topics}, fanouts: [{kept}, {{name: f, topic: t, filter: /a = 2}}, {{name: new, topic: t}}]}}"
+        f"{{{indexed}, fanouts: [{kept}, {{name: f, topic: t, filter: /a = 2}}, {{name: new, topic: t}}]}}"
     )
     service = FanoutService(Settings(kafka="127.0.0.1:1"), old, threading.Event())
     before = service.runners
