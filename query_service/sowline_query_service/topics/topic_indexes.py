@@ -82,9 +82,7 @@ class Indexes:
 
     async def make_declared(self) -> None:
         """Make the indexes that the topic's definition names."""
-        paths = [parse_path(text) for text in self._definition.declared.indexes]
-        hashes = [HashIndex(fields) for fields in _hashed(self._definition)]
-        await self._make(frozenset(paths), hashes, uncounted)
+        await self._make(*_declared(self._definition), uncounted)
         # The definition may have changed meanwhile.
         self._hashes = [index for index in self._hashes if index.paths in _hashed(self._definition)]
 
@@ -145,8 +143,7 @@ class Indexes:
     async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
         async with self._lock:  # before looking: another query may be making the same index
             columns = [Column(path) for path in self._missing(wanted)]
-            there = {index.paths for index in self._hashes}
-            hashes = [index for index in hashes if index.paths not in there]
+            hashes = [one for one in hashes if all(one.paths != index.paths for index in self._hashes)]
             if columns or hashes:
                 with self._being_made(columns, hashes, wanted) as filling:
                     await in_steps(filling, work)
@@ -382,6 +379,12 @@ def _filter_of(terms: tuple[Node, ...]) -> Filter | None:
 
 def _is_long(dictionary: Dictionary) -> bool:
     return len(dictionary) > TEXTS_AT_ONCE or dictionary.nbytes > DICTIONARY_BYTES_AT_ONCE
+
+
+def _declared(definition: TopicDefinition) -> tuple[frozenset[Path], list[HashIndex]]:
+    """Return the paths of the memo indexes that a definition names, and new hash indexes."""
+    paths = frozenset(map(parse_path, definition.declared.indexes))
+    return paths, [HashIndex(fields) for fields in _hashed(definition)]
 
 
 def _hashed(definition: TopicDefinition) -> list[tuple[Path, ...]]:
