@@ -571,7 +571,7 @@ def test_errors(shell: Shell, line: str, sentence: str) -> None:
 def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
     """A service that is killed comes back, and nothing is lost."""
     before = up.descendants()
-    assert len(before) == 3
+    assert len(before) == 4
     for pid in before:
         os.kill(pid, signal.SIGKILL)
     # Nobody else can get a port meanwhile: it would be taken for the service's.
@@ -585,7 +585,7 @@ def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
 
 def test_a_second_up_in_the_same_directory(shell: Shell, up: Up) -> None:
     """It says which one runs, and leaves that alone."""
-    wait_for(lambda: len(up.descendants()) == 3, "all services to run")
+    wait_for(lambda: len(up.descendants()) == 4, "all services to run")
     below = up.descendants()
     line = f"cd {up.log.parent} && sowline up --config topics.yaml --data-dir state --port auto"
     done = shell.run(line)
@@ -609,7 +609,7 @@ def test_an_up_whose_port_is_taken(shell: Shell, tmp_path: Path) -> None:
 
 def test_killed_up_leaves_nothing_behind(shell: Shell, up: Up) -> None:
     """However `sowline up` ends, no process stays; started again, it goes on from its state."""
-    wait_for(lambda: len(up.descendants()) == 3, "all services to run")
+    wait_for(lambda: len(up.descendants()) == 4, "all services to run")
     below = up.descendants()
     up.process.kill()
     up.wait()
@@ -629,7 +629,7 @@ def test_local_broker(tmp_path: Path) -> None:
         shell = Shell(addresses["url"], up.topic)
         wait_for_sow(shell, [{"id": 1}])
         below = up.descendants()
-        assert len(below) == 5, "three services, the broker's keeper, and the broker"
+        assert len(below) == 6, "four services, the broker's keeper, and the broker"
         started = time.monotonic()
         os.killpg(up.process.pid, signal.SIGINT)
         assert up.wait() == 0
