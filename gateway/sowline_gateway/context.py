@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from sowline.config.definition_changes import ChangeEffect, Followed, Kind
+from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline.serving.refusal import has_left
@@ -73,10 +73,9 @@ class GatewayContext:
     def redefine(self, followed: Followed, end_subscriptions: EndSubscriptions) -> None:
         """Take changed definitions; end the subscriptions to topics that have left the file. For the event loop."""
         self.nodes.redefine(followed.topics.topics)
-        for change in followed.changes:
-            if not change.effect.is_taken or change.kind is Kind.FANOUT:
-                continue
-            self.typed_messages.forget(change.name)
-            if change.effect is ChangeEffect.REMOVED:
-                self.destination.forget(change.name)
-                end_subscriptions([change.name], has_left(change.name))
+        for name in followed.topics_that_are(ChangeEffect.LIVE):
+            self.typed_messages.forget(name)
+        for name in followed.topics_that_are(ChangeEffect.REMOVED):
+            self.typed_messages.forget(name)
+            self.destination.forget(name)
+            end_subscriptions([name], has_left(name))

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sowline.config.definition_changes import ChangeEffect, Followed, Kind
+from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
@@ -89,9 +89,8 @@ class Materializer:
         with self._redefined:
             self._topics = followed.topics
             if self._worker is not None:
-                for change in followed.changes:
-                    if change.effect is ChangeEffect.NEW and change.kind is Kind.TOPIC:
-                        self._start().begin(followed.topics.named(change.name), group_of(self._settings))
+                for name in followed.topics_that_are(ChangeEffect.NEW):
+                    self._start().begin(followed.topics.named(name), group_of(self._settings))
                 self._worker.redefinitions.put(followed)
 
     def _wait_for_room(self, why: str) -> None:

@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from sowline.config.definition_changes import ChangeEffect, DefinitionChange, Followed, Kind
-from sowline.config.shard import Shard
+from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline.config.topic_definition import TopicDefinition
 from sowline.serving.refusal import has_left
 from sowline.serving.sessions.clients import EndSubscriptions
@@ -23,7 +22,6 @@ class TopicRedefinitions:
         dispatcher: Dispatcher,
         follower: TopicFollower,
         log_ends: LogEnds,
-        shard: Shard,
         end_subscriptions: EndSubscriptions,
         typed_messages: TypedMessages,
     ) -> None:
@@ -31,28 +29,27 @@ class TopicRedefinitions:
         self._dispatcher = dispatcher
         self._follower = follower
         self._log_ends = log_ends
-        self._shard = shard
         self._end_subscriptions = end_subscriptions
         self._typed_messages = typed_messages
 
     def take(self, followed: Followed) -> None:
         """Take the changes that can take effect. Topics that stay the same are not touched."""
         partitions = self._follower.partitions
-        for name in _names(followed, ChangeEffect.REMOVED):
+        for name in followed.topics_that_are(ChangeEffect.REMOVED):
             definition = self._state.definitions[name]
             partitions.remove(definition, partial(self._removed, definition))
-        for name in _names(followed, ChangeEffect.LIVE):
+        for name in followed.topics_that_are(ChangeEffect.LIVE):
             definition = followed.topics.named(name)
             partitions.redefine(definition, partial(self._redefined, definition))
         # A topic may have left a moment ago and come back: forgetting it must not take the new one with it.
         partitions.wait_for_turn()
-        for name in _names(followed, ChangeEffect.NEW):
+        for name in followed.topics_that_are(ChangeEffect.NEW):
             self._add(followed.topics.named(name))
 
     def _add(self, definition: TopicDefinition) -> None:
         self._follower.in_loop(self._state.add, definition)
         self._follower.partitions.add(definition)
-        self._log_ends.add(definition.log, list(self._shard.partitions(definition)))
+        self._log_ends.add(definition)
 
     def _redefined(self, definition: TopicDefinition) -> None:
         self._state.redefine(definition)
@@ -66,14 +63,3 @@ class TopicRedefinitions:
         self._end_subscriptions([name], has_left(name))
         self._dispatcher.forget(name)
         self._typed_messages.forget(name)
-
-
-def _names(followed: Followed, effect: ChangeEffect) -> list[str]:
-    """Return the topics with such a change, each after those that it reads."""
-    changed = {change.name for change in followed.changes if _is_topic(change) and change.effect is effect}
-    ordered = [topic.name for topic in followed.topics.topics if topic.name in changed]
-    return ordered or sorted(changed)
-
-
-def _is_topic(change: DefinitionChange) -> bool:
-    return change.kind is not Kind.FANOUT

@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sowline.config.definition_changes import Followed
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
@@ -94,22 +93,21 @@ class QueryService:
         )
         self._state.sample_soon = self._log_ends.sample_soon
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
-        self._stopping = threading.Event()
-        self._definitions = DefinitionsFollower(settings, topics, self._stopping, self._redefine)
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = server_of(
             settings, context, self, self._note, self._client_port.connections, self._details
         )
         self._state.listen(self._dispatcher.on_changes)
-        self._redefinitions = TopicRedefinitions(
+        redefinitions = TopicRedefinitions(
             self._state,
             self._dispatcher,
             self._follower,
             self._log_ends,
-            settings.shard,
             self._server.sessions.clients.end_subscriptions_to,
             context.typed_messages,
         )
+        self._stopping = threading.Event()
+        self._definitions = DefinitionsFollower(settings, topics, self._stopping, redefinitions.take)
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""
@@ -184,9 +182,6 @@ class QueryService:
     def _note(self) -> str | None:
         """Return what does not stop the service: Kafka is away, or definitions are not in effect."""
         return self._kafka_health.lost() or self._definitions.note()
-
-    def _redefine(self, followed: Followed) -> None:
-        self._redefinitions.take(followed)
 
     def _details(self) -> dict[str, Any]:
         """Return the details of `/status`: the core that loads plain changes, and the definitions."""

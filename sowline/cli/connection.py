@@ -15,6 +15,9 @@ from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
 from sowline.runtime.running_stack import OWN_TOPICS, RunningStack, chosen_stack, running_stacks
 
+STACK_SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
+"""The variables that name a system: with one of them, a command does not look for a running `sowline up`."""
+
 USUAL_URL = "http://127.0.0.1:8080"
 _REPORTED = f"{__name__}.reported"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sowline.cli.connection import ConnectionOptions, report, used_stack, with_connection
+from sowline.cli.connection import STACK_SETTINGS, ConnectionOptions, report, used_stack, with_connection
 from sowline.cli.definitions import ask_all
 from sowline.cli.help import cli_command
 from sowline.config.kafka_names import KafkaNames, default_log
@@ -19,7 +19,6 @@ from sowline.errors import SowlineError
 from sowline.kafka.leftovers import Leftovers
 
 PATH = click.Path(path_type=Path)
-_SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 
 
 @cli_command(examples=("sowline drop orders", "sowline drop orders --keep-log --yes"))
@@ -86,7 +85,7 @@ def drop(
 def _settings(given: dict[str, Any], urls: tuple[str, ...]) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings that were given, or those of the running `sowline up` and its services."""
     found = {name: str(value) for name, value in given.items() if value is not None}
-    if not found and not _SETTINGS & os.environ.keys() and (stack := used_stack()) is not None:
+    if not found and not STACK_SETTINGS & os.environ.keys() and (stack := used_stack()) is not None:
         report(stack)
         found = {"config": stack.config, "kafka": stack.kafka, "data_dir": stack.data_dir}
         urls = urls or stack.urls

@@ -6,14 +6,13 @@ from itertools import pairwise
 
 import click
 
-from sowline.cli.connection import report
+from sowline.cli.connection import STACK_SETTINGS, report
 from sowline.runtime.programs import Program, end_without_server
 from sowline.runtime.running_stack import chosen_stack
 
 _OPTIONS = ("--config", "--kafka", "-k", "--data-dir")
 VALUED_OPTIONS = ("--partition", "--from")
 """Their other options with a value."""
-_SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 
 
 def _operation(name: str, what: str, words: int = 1) -> click.Command:
@@ -53,7 +52,7 @@ def _words_of(arguments: tuple[str, ...]) -> list[str]:
 
 def stack_settings() -> dict[str, str]:
     """Return the settings of the running `sowline up`, and report which it is; empty if the environment has any."""
-    stack = None if _SETTINGS & os.environ.keys() else chosen_stack()
+    stack = None if STACK_SETTINGS & os.environ.keys() else chosen_stack()
     if stack is None:
         return {}
     report(stack)

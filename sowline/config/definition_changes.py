@@ -157,6 +157,10 @@ class Followed(NamedTuple):
     topics: Topics
     changes: tuple[DefinitionChange, ...]
 
+    def topics_that_are(self, effect: ChangeEffect) -> list[str]:
+        """Return the topics and views with this effect, without fanouts, which may have the same names."""
+        return [one.name for one in self.changes if one.effect is effect and one.kind is not Kind.FANOUT]
+
     @property
     def refused(self) -> tuple[DefinitionChange, ...]:
         """The differences that are not in effect."""
@@ -205,8 +209,7 @@ def followed(old: Topics, new: Topics, refused: Mapping[Key, str] = NOTHING) -> 
     kept = {change.key for change in changes if not change.effect.is_taken}
     if not kept:
         return Followed(new, changes)
-    before = {(kind is Kind.FANOUT, one.name): (kind, one) for kind, one in _definitions(old)}
-    after = {(kind is Kind.FANOUT, one.name): (kind, one) for kind, one in _definitions(new)}
+    before, after = _by_key(old), _by_key(new)
     given: dict[str, list[Any]] = {kind.value: [] for kind in Kind}
     for key in {**after, **before}:
         found = before.get(key) if key in kept else after.get(key)
@@ -225,6 +228,10 @@ def followed(old: Topics, new: Topics, refused: Mapping[Key, str] = NOTHING) -> 
                 for one in changes
             ),
         )
+
+
+def _by_key(topics: Topics) -> dict[Key, tuple[Kind, Any]]:
+    return {(kind is Kind.FANOUT, one.name): (kind, one) for kind, one in _definitions(topics)}
 
 
 def _definitions(topics: Topics) -> list[tuple[Kind, Any]]:

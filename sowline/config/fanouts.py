@@ -17,6 +17,7 @@ from pydantic import (
 from sowline.codecs.framing import Framing
 from sowline.codecs.schema import WITHOUT_DELTAS, Schema, is_format
 from sowline.config.declared_topic import JSON, MessageType
+from sowline.config.kafka_names import fanout_output
 from sowline.config.message_formats import NO_OPTIONS, MessageFormat
 from sowline.config.schema_fields import PinnedSchema, ReaderSchema
 from sowline.config.topic_definition import TopicDefinition
@@ -147,4 +148,4 @@ class FanoutDefinition(TopicsModel):
     @property
     def output(self) -> str:
         """The Kafka topic that the messages are written to."""
-        return "fanout." + self.name.replace("/", ".")
+        return fanout_output(self.name)

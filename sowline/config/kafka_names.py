@@ -40,6 +40,11 @@ class KafkaNames(NamedTuple):
         return f"{self.log}.schemas"
 
 
+def fanout_output(fanout: str) -> str:
+    """Return the Kafka topic that a fanout writes to."""
+    return f"fanout.{default_log(fanout)}"
+
+
 def default_log(topic: str) -> str:
     """Return the log of a topic whose definition names none."""
     return topic.replace("/", ".")

@@ -43,8 +43,9 @@ Take = Callable[[Followed], None]
 class TopicsFile(WatchedFile[Topics]):
     """The last `topics.yaml` that could be read."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, lambda path: read_topics(open_topics(path)), "a file of topics")
+    def __init__(self, path: Path, topics: Topics) -> None:
+        """Watch a file from which a service has read these topics."""
+        super().__init__(path, lambda path: read_topics(open_topics(path)), "a file of topics", topics)
         self._seen: Stamp | None = None
 
     def look(self) -> bool:
@@ -73,12 +74,11 @@ class DefinitionsFollower:
         """The definitions in effect."""
         self.refused: tuple[DefinitionChange, ...] = ()
         """The differences between the file and what is in effect."""
-        self._path = settings.config
+        self._file = TopicsFile(settings.config, topics)
         self._cluster = Cluster(settings.kafka_client, stop) if creates else None
         self._stop = stop
         self._take = take
-        self._file: TopicsFile | None = None
-        self._problem: str | None = None
+        self._fault: str | None = None
         self._by_kafka: dict[Key, str] = {}
         self._again_at = 0.0
         self._thread = threading.Thread(target=self._run, name="definitions", daemon=True)
@@ -100,31 +100,14 @@ class DefinitionsFollower:
         except Exception as error:
             # Without this, the service would seem to follow a file that it no longer reads
             # (test_a_service_that_fails_to_take_a_change_says_so).
-            self._problem = fault_sentence("take the changed definitions", error, "the service")
-            log.exception("definitions no longer followed", why=self._problem)
+            self._fault = fault_sentence("take the changed definitions", error, "the service")
+            log.exception("definitions no longer followed", why=self._fault)
 
     def look(self, now: float) -> None:
         """Take the file if it has changed, or if Kafka has refused a definition some time ago."""
-        if self._file is None:
-            self._file = self._opened()
-            is_due = self._file is not None
-        else:
-            is_due = self._file.look()
-        if self._file is not None:
-            self._problem = self._file.problem
-            if is_due or (self._by_kafka and now >= self._again_at):
-                self._again_at = now + AGAIN_SECONDS
-                self._take_in(self._file)
-
-    def _opened(self) -> TopicsFile | None:
-        """Return the file. It may have changed since the service read it, and may be invalid now."""
-        try:
-            return TopicsFile(self._path)
-        except SowlineError as error:
-            if error.message != self._problem:
-                self._problem = error.message
-                log.error("topics file not taken", path=str(self._path), why=error.message)
-            return None
+        if self._file.look() or (self._by_kafka and now >= self._again_at):
+            self._again_at = now + AGAIN_SECONDS
+            self._take_in(self._file)
 
     def _take_in(self, file: TopicsFile) -> None:
         """Hand over what can take effect, and note the rest."""
@@ -179,6 +162,11 @@ class DefinitionsFollower:
         return str(declaration.problem(located(change, file.content), str(change)))
 
     # for health and metrics; any thread may call these
+
+    @property
+    def _problem(self) -> str | None:
+        """The error that stopped the following, or that makes the file unreadable; None without one."""
+        return self._fault or self._file.problem
 
     def note(self) -> str | None:
         """Return what of the file is not in effect, and why; None if all of it is."""

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from sowline.config.kafka_names import KafkaNames, default_log
+from sowline.config.kafka_names import KafkaNames, default_log, fanout_output
 from sowline.config.settings import FANOUTS, VIEWS, Settings
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
@@ -44,7 +44,7 @@ class Leftovers(NamedTuple):
     @classmethod
     def of_fanout(cls, settings: Settings, name: str) -> Self:
         """Return what a fanout has left."""
-        output = "fanout." + name.replace("/", ".")
+        output = fanout_output(name)
         there = Cluster(settings.kafka_client).topic_names()
         groups = _existing_groups(settings, [f"{settings.group}{FANOUTS}{name}"])
         return cls(None, (output,) if output in there else (), groups)

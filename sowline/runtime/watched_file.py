@@ -20,13 +20,18 @@ class Stamp(NamedTuple):
 class WatchedFile(Generic[Content]):
     """The last content of a file that could be read. `read` returns it, or raises SowlineError."""
 
-    def __init__(self, path: Path, read: Callable[[Path], Content], what: str) -> None:
-        """Read the file; raise `bad configuration`, with `what` was expected."""
+    def __init__(
+        self, path: Path, read: Callable[[Path], Content], what: str, content: Content | None = None
+    ) -> None:
+        """Read the file; raise `bad configuration`, with `what` was expected.
+
+        If its `content` was read before, the first look tells whether it is still that.
+        """
         self.path = path
         self._read = read
         self._what = what
-        self._stamp = stamp_of(path, what)
-        self.content = read(path)
+        self._stamp = stamp_of(path, what) if content is None else None
+        self.content = read(path) if content is None else content
         self.problem: str | None = None
         """Why the current file is not used; None if it is."""
 

@@ -1,4 +1,4 @@
-"""What the console says of the same thing in two places agrees."""
+"""Two parts of the console that show the same thing agree."""
 
 import re
 

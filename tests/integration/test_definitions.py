@@ -59,7 +59,7 @@ class Running:
         )
 
     def status(self) -> dict[str, Any]:
-        """Return what the first worker says of its definitions."""
+        """Return the definitions that the first worker reports at `/status`."""
         found: dict[str, Any] = json.loads(http_text(f"{self.workers[0].url}/status"))["definitions"]
         return found
 

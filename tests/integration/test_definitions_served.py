@@ -54,7 +54,7 @@ class Serving:
         }
 
     def about(self, name: str) -> dict[str, Any]:
-        """Return what the query service says of a topic."""
+        """Return the description of a topic by the query service."""
         listed = json.loads(http_text(f"{self.query.url}/v1/topics"))["topics"]
         found: dict[str, Any] = next(one for one in listed if one["name"] == self.name(name))
         return found

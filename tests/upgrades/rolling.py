@@ -73,7 +73,7 @@ def house(kafka: str, tmp_path: Path) -> Iterator[House]:
 
 
 def test_a_rolling_upgrade_and_the_way_back(house: House) -> None:
-    """A live view that began before it is told of each change once, and what it holds is right at the end.
+    """A live view that is open during both gets each change once, and has the right records at the end.
 
     Every process is replaced twice. In between, workers of both versions share the partitions and hand them over:
     each reads the stored format and the changes of the other.

@@ -44,7 +44,7 @@ class Redefinitions:
     def _take(self, followed: Followed, consumer: Consumer) -> None:
         definitions = self._owned.definitions
         wanted = {definition.log: definition for definition in followed.topics.topics}
-        live = {change.name for change in followed.changes if change.effect is ChangeEffect.LIVE}
+        live = followed.topics_that_are(ChangeEffect.LIVE)
         changed = {log for log, definition in wanted.items() if definition.name in live}
         had = definitions.keys() - self._removed
         self._removed = (self._removed | had) - wanted.keys()

@@ -28,17 +28,17 @@ class Memory:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._holders: list[Holder] = []
+        self._holders: dict[Holder, None] = {}
         self._used: dict[tuple[Holder, Path], None] = {}
         """The memo indexes, the least recently used first."""
 
     def add(self, holder: Holder) -> None:
         """Add the indexes of a topic."""
-        self._holders.append(holder)
+        self._holders[holder] = None
 
     def remove(self, holder: Holder) -> None:
         """Remove the indexes of a topic."""
-        self._holders.remove(holder)
+        del self._holders[holder]
         self._used = {one: None for one in self._used if one[0] is not holder}
 
     @property
@@ -49,7 +49,7 @@ class Memory:
     def use(self, holder: Holder, paths: Iterable[Path]) -> None:
         """Note that existing memo indexes are used now."""
         # A query may still run on a topic that was removed, whose memory counts no more.
-        for path in paths if any(one is holder for one in self._holders) else ():
+        for path in paths if holder in self._holders else ():
             self._used.pop((holder, path), None)
             self._used[holder, path] = None
 

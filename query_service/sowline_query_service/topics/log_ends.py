@@ -104,6 +104,7 @@ class LogEnds:
         shard: Shard = WHOLE,
     ) -> None:
         self._kafka = kafka
+        self._shard = shard
         self._partitions = {topic.log: list(shard.partitions(topic)) for topic in topics}
         self._turns = LogTurns({log_name: len(numbers) for log_name, numbers in self._partitions.items()})
         self._asked: deque[str] = deque()
@@ -144,13 +145,13 @@ class LogEnds:
         self._asked.extend(logs)
         self._wake.set()
 
-    def add(self, log_name: str, numbers: Sequence[int]) -> None:
-        """Sample these partitions of a log, too."""
-        self._due.append(partial(self._add, log_name, list(numbers)))
+    def add(self, topic: TopicDefinition) -> None:
+        """Sample the log of a topic, too."""
+        self._due.append(partial(self._add, topic))
 
-    def _add(self, log_name: str, numbers: list[int]) -> None:
-        self._partitions[log_name] = numbers
-        self._turns.add(log_name, len(numbers))
+    def _add(self, topic: TopicDefinition) -> None:
+        self._partitions[topic.log] = numbers = list(self._shard.partitions(topic))
+        self._turns.add(topic.log, len(numbers))
 
     def remove(self, log_name: str) -> None:
         """Sample a log no more."""

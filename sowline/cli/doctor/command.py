@@ -8,13 +8,12 @@ from typing import Any
 import click
 import orjson
 
-from sowline.cli.connection import ConnectionOptions, report, with_connection
+from sowline.cli.connection import STACK_SETTINGS, ConnectionOptions, report, with_connection
 from sowline.cli.doctor.finding import Finding, count
 from sowline.cli.help import cli_command
 from sowline.runtime.running_stack import chosen_stack
 
 PATH = click.Path(path_type=Path)
-_SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
 
@@ -37,7 +36,7 @@ def doctor(
     from sowline.cli.doctor.examination import examined
 
     given = {name: value for name, value in given.items() if value is not None}
-    if not given and not urls and not _SETTINGS & os.environ.keys():
+    if not given and not urls and not STACK_SETTINGS & os.environ.keys():
         stack = chosen_stack()
         if stack is None:
             click.echo("sowline: no `sowline up` runs here; examining the usual addresses", err=True)
