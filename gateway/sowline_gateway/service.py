@@ -118,6 +118,7 @@ class GatewayService:
                 {"url": url, "answers": url in known, "shard": known[url].shard if url in known else None}
                 for url in self._announcements.urls
             ],
+            "unavailable": [name for name in self._nodes.topics if not self._nodes.described(name)],
             **({} if self._definitions is None else self._definitions.details()),
         }
 

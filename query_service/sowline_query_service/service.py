@@ -184,8 +184,9 @@ class QueryService:
         return self._kafka_health.lost() or self._definitions.note()
 
     def _details(self) -> dict[str, Any]:
-        """Return the details of `/status`: the core that loads plain changes, and the definitions."""
-        return {"core": self.core} | self._definitions.details()
+        """Return the details of `/status`: the core, the topics that are being loaded, and the definitions."""
+        unavailable = [name for name, topic in self._state.topics.items() if topic.loading]
+        return {"core": self.core, "unavailable": unavailable} | self._definitions.details()
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""

@@ -61,6 +61,8 @@ class RunningDefinitions(NamedTuple):
     """The number of records by topic, if it is a query service."""
     log_rate: float | None
     """The log records that it has applied in a second of work, if it is a materializer."""
+    unavailable: tuple[str, ...]
+    """The topics that it can't read yet, if it answers clients."""
 
     def left(self, topics: Topics) -> tuple[DefinitionChange, ...]:
         """Return the differences from what it runs by to these topics."""
@@ -99,15 +101,15 @@ def asked(url: str, connection: ConnectionOptions) -> RunningDefinitions:
     """Return what a service runs by; raise `not connected` if it does not answer, or is too old to know."""
     answer = get(f"{url}/status", connection)
     try:
-        found = orjson.loads(answer.body)["definitions"]
+        state = orjson.loads(answer.body)
+        found, unavailable = state["definitions"], tuple(state.get("unavailable", ()))
         described = tuple(Described.received(one) for one in found["described"])
         numbers = _metrics(url, connection)
         records = {
             dict(labels)["topic"]: count for labels, count in numbers.get("sowline_records", {}).items()
         }
-        return RunningDefinitions(
-            url, described, tuple(found["not_in_effect"]), found["problem"], records, _log_rate(numbers)
-        )
+        refused, rate = tuple(found["not_in_effect"]), _log_rate(numbers)
+        return RunningDefinitions(url, described, refused, found["problem"], records, rate, unavailable)
     except (LookupError, TypeError, ValueError):
         raise SowlineError(
             "not connected",
@@ -339,7 +341,10 @@ def _why_late(url: str, topics: Topics, connection: ConnectionOptions) -> str | 
     refused = {reason.partition(" ")[0]: reason for reason in service.not_in_effect}
     names = [change.name for change in service.left(topics) if change.effect.is_taken]
     waiting = [refused.get(name, name) for name in names]
-    return f"{url}: {', '.join(waiting)} not in effect" if waiting else None
+    if waiting:
+        return f"{url}: {', '.join(waiting)} not in effect"
+    # Without this, the first command after `apply` may get `not ready` (test_a_new_topic_is_planned_and_applied).
+    return f"{url}: {', '.join(service.unavailable)} not loaded" if service.unavailable else None
 
 
 @cli_command(examples=("sowline status",))

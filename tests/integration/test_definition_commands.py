@@ -55,9 +55,15 @@ class Desk:
         assert ended.returncode == code, ended
         return [json.loads(line) for line in ended.stdout.splitlines()]
 
+    def publish(self, name: str, record: str) -> None:
+        """Publish a record, and wait until it is applied."""
+        ended = self.run("publish", f"{self.name}-{name}", "--wait", record)
+        assert ended.returncode == 0, ended
+
     def ids(self, name: str) -> list[int]:
         """Return the records of a topic."""
         ended = self.run("sow", f"{self.name}-{name}", "--order-by", "/id")
+        assert ended.returncode == 0, ended
         return [json.loads(line)["id"] for line in ended.stdout.splitlines()]
 
 
@@ -95,15 +101,15 @@ def test_a_new_topic_is_planned_and_applied(desk: Desk) -> None:
     assert "trades" not in (desk.directory / "topics.yaml").read_text()
     ended = desk.run("apply", file)
     assert (ended.returncode, ended.stdout.splitlines()[-1][:9]) == (0, "applied: ")
-    desk.run("publish", f"{desk.name}-trades", "--wait", '{"id":7}')
+    desk.publish("trades", '{"id":7}')
     assert desk.ids("trades") == [7]
     assert desk.run("plan", file).stdout.startswith("no changes")
 
 
 def test_what_can_not_take_effect_stops_apply(desk: Desk) -> None:
     """Unless the rest is asked for; then `status` names what is left."""
-    desk.run("publish", f"{desk.name}-orders", "--wait", '{"id":1,"no":2}')
-    file = desk.write(desk.text(desk.topic("trades"), "key: /no"))
+    desk.publish("orders", '{"id":1,"no":2}')
+    file = desk.write(desk.text(desk.topic("deals"), "key: /no"))
     plan = {one["name"]: one for one in desk.lines(3, "plan", file, "--json")}
     orders = plan[f"{desk.name}-orders"]
     assert (orders["effect"], orders["fields"]) == ("needs a rebuild", ["key"])
@@ -111,10 +117,10 @@ def test_what_can_not_take_effect_stops_apply(desk: Desk) -> None:
     ended = desk.run("apply", file)
     assert ended.returncode == 3
     assert "nothing was applied" in ended.stderr
-    assert "trades" not in (desk.directory / "topics.yaml").read_text()
+    assert "deals" not in (desk.directory / "topics.yaml").read_text()
     assert desk.run("apply", file, "--partly").returncode == 3
-    desk.run("publish", f"{desk.name}-trades", "--wait", '{"id":8}')
-    assert 8 in desk.ids("trades")
+    desk.publish("deals", '{"id":8}')
+    assert desk.ids("deals") == [8]
     status = desk.run("status")
     assert status.returncode == 1
     assert f"not in effect: {desk.name}-orders (key) needs a rebuild" in status.stdout
@@ -132,7 +138,7 @@ def test_a_removed_topic_is_dropped(desk: Desk) -> None:
     """First it lists what it deletes, and it asks; what is defined is safe."""
     topic = f"{desk.name}-shortlived"
     assert desk.run("apply", desk.write(desk.text(desk.topic("shortlived")))).returncode == 0
-    desk.run("publish", topic, "--wait", '{"id":1}')
+    desk.publish("shortlived", '{"id":1}')
     ended = desk.run("drop", topic, "--yes")
     assert (ended.returncode, "topic in use: " in ended.stderr) == (1, True)
     assert desk.run("apply", desk.write(desk.text())).returncode == 0
