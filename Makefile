@@ -21,6 +21,7 @@ OUT ?= build/packages
 SEEDS ?= 1000
 FROM ?= 0
 SECONDS ?= 600
+MINUTES ?= 60
 # Without bytecode, which uv does not make either, each process that a test or a demo starts compiles all that it
 # imports: as much work again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo check test test-all test-tools simulate mutants fuzz rust coverage lint docs bench packages pictures clean prerequisites set-up
+.PHONY: help demo check test test-all test-tools simulate models robustness mutants fuzz rust coverage lint docs bench packages pictures clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -56,6 +57,16 @@ test-tools: set-up ## install the tools that tests need and that are missing her
 
 simulate: set-up ## the whole system over simulated time and Kafka, SEEDS runs; FROM is the first seed
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM) $(ARGS)
+
+models: set-up ## every state of the models of the protocols, within bounds, and traces of the simulation; needs Rust
+	@cd tests/models && cargo fmt --check
+	@cd tests/models && cargo clippy --locked --release --all-targets -- -D warnings
+	@# One test at a time: each check uses two cores.
+	@cd tests/models && cargo test --locked --release -- --nocapture --test-threads 1
+	@$(BIN)/python -m pytest tests/models/checks.py $(ARGS)
+
+robustness: set-up ## faults in each kind of system, judged by `sowline check`, for MINUTES; a report in build/robustness
+	@$(BIN)/python -m tests.robustness --minutes $(MINUTES) $(ARGS)
 
 mutants: set-up ## small changes to the pure packages, each of which a test must refuse; all of them take hours
 	@$(BIN)/python -m tests.mutants $(ARGS)

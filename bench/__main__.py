@@ -48,8 +48,10 @@ BENCHMARKS = (
     "fanout",
     "turns",
     "records",
+    "tables",
     "console",
     "trading_desk",
+    "grids",
     "typescript",
     "demo",
 )
@@ -69,7 +71,9 @@ BENCHMARKS = (
 )
 def main(names: tuple[str, ...], records: int, runs: int, pages: tuple[Path, ...]) -> None:
     """Measure, on this machine and in one run."""
-    here = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before"
+    here = (
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
+    )
     for name in names or BENCHMARKS:
         text: str | None = import_module(f"bench.{name}").run(records, runs)
         if text is not None:

@@ -61,12 +61,12 @@ SECONDS_MAX = 120.0
 MEASURED = (
     f"connections/s while {CLIENTS:,} connect, {CONNECTING_MAX} at a time",
     "KB of memory per client",
-    f"p99 latency of the first {EARLY} clients meanwhile, ms",
+    f"p99 latency of the first {EARLY} clients during this time, ms",
     f"median at {RATE:,} messages/s, ms",
     f"p99 at {RATE:,} messages/s, ms",
-    f"µs CPU a message at {RATE:,} messages/s",
+    f"µs of CPU per message at {RATE:,} messages/s",
     "messages/s at full rate",
-    "µs CPU a message at full rate",
+    "µs of CPU per message at full rate",
 )
 """The meaning of each of the `Figures`."""
 

@@ -41,7 +41,7 @@ def run(records: int, runs: int) -> str:
     caption = (
         f"{CLIENTS:,} clients of {SHARED.keys} keys, {RECORD_BYTES:,} bytes a record, {medians_of(runs)}."
     )
-    return f"{caption}\n\n{table(('', *HEAD, 'µs CPU a message'), rows)}"
+    return f"{caption}\n\n{table(('', *HEAD, 'µs of CPU per message'), rows)}"
 
 
 @contextmanager

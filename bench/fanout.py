@@ -35,7 +35,7 @@ def run(records: int, runs: int) -> str:
         "messages a change",
         "messages/s",
         "relative to the bare server",
-        "µs CPU a change",
+        "µs of CPU per change",
         "compared to the first",
     )
     return (

@@ -90,7 +90,7 @@ def run(records: int, runs: int) -> str:
     rows = [(kind, name, *_cells(found[kind, name], found[kind, "query service"])) for kind, name in found]
     head = (
         "query",
-        "asked of",
+        "sent to",
         "queries/s",
         "relative to a query service",
         "median, ms",

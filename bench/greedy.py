@@ -230,8 +230,8 @@ def _concat(url: str, stopped: Stopped) -> None:
 
 
 KINDS = (
-    Kind("200 `sow_and_subscribe` as event streams, and nothing is read", "_streams", ANSWERS),
-    Kind("200 `POST …/sow`, and nothing is read", "_posts", ANSWERS),
+    Kind("200 `sow_and_subscribe` as event streams, without reading", "_streams", ANSWERS),
+    Kind("200 `POST …/sow`, without reading", "_posts", ANSWERS),
     Kind("100 pages of 5, each in its own order, on one connection", "_pages", VIEWS),
     Kind("10,000 subscriptions on one connection", "_subscriptions", SUBSCRIPTIONS),
     Kind("5 times 200,000 groups, of which 100,000 are allowed", "_groups", VIEWS),

@@ -374,8 +374,11 @@ def _of_partitions(records: int) -> str:
         seconds = min(LIVE_SECONDS, records / RATE)
         lags = [compare(kafka, partitions, seconds, (RATE,), LIVE_RUNS) for partitions in PARTITIONS]
     rows = [
-        ("one materializer, µs CPU a record", *(f"{applied:.1f}" for applied, _ in services)),
-        ("one query service that loads, µs CPU a change", *(f"{loaded:.1f}" for _, loaded in services)),
+        ("one materializer, µs of CPU per record", *(f"{applied:.1f}" for applied, _ in services)),
+        (
+            "one query service while it loads, µs of CPU per change",
+            *(f"{loaded:.1f}" for _, loaded in services),
+        ),
         (
             f"publish to subscriber at {RATE:,}/s, p50 in ms",
             *(f"{one[SYSTEM, RATE].p50:.1f}" for one in lags),

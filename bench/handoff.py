@@ -105,7 +105,7 @@ def run(records: int, runs: int) -> str:
         with _changing(kafka, "lost", KEYS):
             back = sorted(asyncio.run(_lose_all(port)))
     rows += [
-        (f"{CLIENTS:,} clients come back at once: {whose}", "", f"{seconds:.2f}")
+        (f"{CLIENTS:,} clients reconnect at once: {whose}", "", f"{seconds:.2f}")
         for whose, seconds in (("half of them", back[len(back) // 2]), ("the last one", back[-1]))
     ]
     head = ("while records change 2,000 times a second", "last record of the snapshot, s", "first change, s")

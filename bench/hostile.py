@@ -102,7 +102,7 @@ def _filters_of(size: int) -> Named:
     yield "signs", "-" * (size - 10) + "1=1"
     yield "sums", "1+" * (size // 2 - 10) + "1=1"
     yield "a string", "/a='" + r"\'" * (size // 2 - 10) + "'"
-    yield "an open string", "/a='" + r"\'" * (size // 2 - 10)
+    yield "an unterminated string", "/a='" + r"\'" * (size // 2 - 10)
     yield "a path", "/a" * (size // 2 - 10) + "=1"
     yield "a path in brackets", "[/" + "a/" * (size // 2 - 20) + "a]=1"
     yield "digits", "/a=" + "9" * (size - 10)

@@ -41,10 +41,10 @@ def run(records: int, runs: int) -> str:
     checkpoints = (
         f"new keys, {FEW} partitions",
         "MiB",
-        "at most",
+        "peak",
         f"new keys, {MANY} partitions",
         "MiB",
-        "at most",
+        "peak",
     )
     return table(checkpoints, [(*_cells(few, step), *_cells(many, step)) for step in range(1, STEPS + 1)])
 

@@ -146,5 +146,5 @@ def report(records: int, figures: dict[str, Figure]) -> str:
         [name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.cpu_us / plain:.2f}"]
         for name, one in slowest_first
     ]
-    head = ["kind of topic", "records/s", "µs CPU a record", "compared to one key field"]
+    head = ["kind of topic", "records/s", "µs of CPU per record", "CPU compared to one key field"]
     return f"{records:,} records in {PARTITIONS} partitions.\n\n{table(head, rows)}"

@@ -59,8 +59,8 @@ def run(records: int, runs: int) -> str:
     checkpoints = (
         "load",
         "records",
-        "behind at its end",
-        "level after, s",
+        "behind when it ends",
+        "caught up after, s",
         "records/s",
         "longest standstill, s",
     )

@@ -35,7 +35,7 @@ SENT_CHARACTERS_MAX = 2000
 """The last output of an entrant's processes, where they failed."""
 
 
-HEAD = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
+HEAD = ("", "records/s", "µs of CPU per record", "including startup", "peak RSS, MB")
 """The head of a table whose rows are `rows` and `ratio`."""
 
 Body = dict[str, object]
@@ -301,8 +301,8 @@ def median(figures: Sequence[Figure]) -> Figure:
 def line(name: str, figure: Figure) -> str:
     """A line to print."""
     return (
-        f"  {name:34} {figure.rate:>9,.0f} records/s {figure.cpu_us:6.1f} µs CPU a record"
-        f" ({figure.whole_cpu_us:6.1f} with start-up) {figure.rss_mb:6,.0f} MB"
+        f"  {name:34} {figure.rate:>9,.0f} records/s {figure.cpu_us:6.1f} µs of CPU per record"
+        f" ({figure.whole_cpu_us:6.1f} including startup) {figure.rss_mb:6,.0f} MB"
     )
 
 

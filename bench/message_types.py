@@ -171,7 +171,7 @@ def run(records: int, runs: int) -> str:
         applied, decoded = statistics.median(applying[name]), statistics.median(decoding[name])
         size = sum(map(len, loads[name].messages)) / len(orders)
         rows.append((name, f"{size:.0f}", f"{applied:.1f}", f"{applied / base:.2f}", f"{decoded:.2f}"))
-    return table(("messages", "bytes", "µs a record", "of JSON's", "µs of the library alone"), rows)
+    return table(("messages", "bytes", "µs per record", "ratio to JSON", "library alone, µs"), rows)
 
 
 def _orders(count: int) -> list[bytes]:

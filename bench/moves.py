@@ -149,8 +149,8 @@ class Workers:
                 others.append(self.start(second, "second"))
 
             found["a worker joins, with an empty disk"] = self._joined(begin, others, first, half)
-            found["it leaves in order"] = self.measured(second.close, (first, PARTITIONS))
-            found["it comes back, with its disk"] = self._joined(begin, others, first, half)
+            found["it shuts down cleanly"] = self.measured(second.close, (first, PARTITIONS))
+            found["it returns, with its old disk"] = self._joined(begin, others, first, half)
             found["it is killed"] = self.measured(
                 lambda: others[-1].signal(signal.SIGKILL), (first, PARTITIONS)
             )

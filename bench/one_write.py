@@ -40,7 +40,9 @@ def run(records: int, runs: int) -> str:
             found = [_measure(kafka, port, filter, size) for size in sizes]
             rows.append((name, *(f"{one:.1f}" for one in found)))
             print(rows[-1], flush=True)
-    return table(("median, ms, of clients with such a filter", *(f"{size:,}" for size in sizes)), rows)
+    return table(
+        ("median in ms, by the number of clients with such a filter", *(f"{size:,}" for size in sizes)), rows
+    )
 
 
 def _measure(kafka: str, port: int, filter: str, clients: int) -> float:

@@ -262,9 +262,9 @@ def _frame(request: Any) -> bytes:
 
 KINDS = (
     Kind("one client that reads nothing", _deaf, SETTLE_SECONDS),
-    Kind("one client that reads a twentieth of it", _slow, SETTLE_SECONDS),
+    Kind("one client that reads a twentieth of its messages", _slow, SETTLE_SECONDS),
     Kind("1,000 clients that connect at once", _crowd),
-    Kind("one that publishes as fast as its connection takes it", _publish, 1.0),
-    Kind("one that asks for too large a result, again and again", _ask_too_much, 1.0),
+    Kind("one that publishes as fast as its connection allows", _publish, 1.0),
+    Kind("one that repeatedly requests too large a result", _ask_too_much, 1.0),
     Kind("200 that read nothing, 200 that read a twentieth", _many, SETTLE_SECONDS),
 )

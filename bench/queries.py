@@ -163,7 +163,14 @@ async def _pages(bodies: list[bytes]) -> None:
         async with refills.begun(150 + refills.margin) as query:
             await view.fill(query)
         viewer = Viewer(
-            Outbox(1 << 40), "page", topic, selection, WindowMemory(), WindowHolder("", None), delta=False
+            Outbox(1 << 40),
+            "page",
+            topic,
+            selection,
+            WindowMemory(),
+            WindowHolder("", None),
+            delta=False,
+            rank_of=view.rank_of,
         )
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]

@@ -14,7 +14,7 @@ from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 def main(bootstrap: str, source: str, target: str, partitions: str) -> None:
     """Copy all records, keys and values, partition by partition."""
     kafka = kafka_config(bootstrap)
-    consumer, producer = plain_consumer(kafka), exact_producer(kafka, 4 << 20)
+    consumer, producer = plain_consumer(kafka), exact_producer(kafka)
     consumer.assign([TopicPartition(source, number, 0) for number in range(int(partitions))])
     while True:
         for message in poll_batch(consumer, 1000, 0.2):

@@ -50,7 +50,7 @@ def run(records: int, runs: int) -> str:
     return table((f"newest {LIMIT} writes of {count:,} changes", "ms", "ratio"), [reference, *lines])
 
 
-_KEYS = (("one with most changes", "1"), ("one with a twentieth of them", "2"))
+_KEYS = (("a record with most of the changes", "1"), ("a record with a twentieth of them", "2"))
 
 
 def _publish(kafka: str, count: int) -> None:

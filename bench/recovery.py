@@ -140,7 +140,7 @@ class Streams:
 WHOLE, CHANGES, LOG = (
     "local state intact: it is read and checked",
     "local state gone: the changes topic is loaded",
-    "changes topic gone too: the log is applied again",
+    "local state and changes topic gone: the log is applied again",
 )
 RESTORED = "{}, store gone: its changelog is restored"
 PLAIN = "consuming the log without keeping anything"
@@ -185,5 +185,5 @@ def _report(records: int, runs: int, seconds: dict[str, float]) -> str:
         for name, rate in rates.items()
     ]
     checkpoint = ("", "records/s", "relative to consuming", "relative to Kafka Streams")
-    caption = f"{records:,} records with a key each in {PARTITIONS} partitions, {medians_of(runs)}."
+    caption = f"{records:,} records, each with its own key, in {PARTITIONS} partitions; {medians_of(runs)}."
     return f"{caption}\n\n{table(checkpoint, rows)}"

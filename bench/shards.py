@@ -123,8 +123,8 @@ def run(records: int, runs: int) -> str:
     heads = (
         "",
         "seconds",
-        "times as fast",
-        "µs CPU a change",
+        "speedup",
+        "µs of CPU per change",
         "relative to one service",
         "bytes from Kafka, relative to one service",
         "peak RSS, MB",

@@ -43,8 +43,8 @@ class Fourth(NamedTuple):
 QUICK = Fourth("reads as fast as the others", 0.0)
 FOURTHS = (
     QUICK,
-    Fourth("takes 2 ms for each", 0.002),
-    Fourth("takes 20 ms for each", 0.02),
+    Fourth("takes 2 ms per message", 0.002),
+    Fourth("takes 20 ms per message", 0.02),
     Fourth("stops", None),
 )
 
@@ -87,7 +87,7 @@ def run(records: int, runs: int) -> str:
         )
         for fourth, one in middle.items()
     ]
-    head = ("", "messages/s to the others", "of the first row", "p50, ms", "p99, ms", "of the first row")
+    head = ("", "messages/s to the others", "ratio to row 1", "p50, ms", "p99, ms", "ratio to row 1")
     return f"{medians_of(runs).capitalize()}, by their p99.\n\n{table(head, rows)}"
 
 

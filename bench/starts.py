@@ -139,7 +139,7 @@ def run(records: int, runs: int) -> str:
         )
         for name, one in medians.items()
     ]
-    heads = ("", "ready, s", "record by its key, s", "filter query, s", "times as fast", "peak RSS, MB")
+    heads = ("", "ready, s", "record by its key, s", "filter query, s", "speedup", "peak RSS, MB")
     caption = (
         f"{records:,} records in {PARTITIONS} partitions, {medians_of(runs)}. The snapshots take up"
         f" {size / 1e6:,.0f} MB."

@@ -94,14 +94,14 @@ def run(records: int, runs: int) -> str:
         with (
             web_server(directory / "desk") as origin,
             system(kafka, directory, topics, "--origin", origin) as url,
-            _feeder(url, orders),
+            feeder(url, orders),
         ):
             return table(
                 (
-                    f"{orders:,} orders, {RATE:,} changes a second",
+                    f"{orders:,} orders, {RATE:,} changes per second",
                     "frames a second",
-                    "main thread, busy",
-                    "CPU of the browser, cores",
+                    "main thread busy",
+                    "browser CPU, cores",
                     "heap, MB",
                 ),
                 [*_raw(chromium, origin, url), *_desk(chromium, origin, url, orders, runs)],
@@ -146,7 +146,7 @@ def _minutes(name: str, watch: Watch, count: int) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def _feeder(url: str, orders: int) -> Iterator[None]:
+def feeder(url: str, orders: int) -> Iterator[None]:
     """Publish the orders, and change them until the end."""
     command = [sys.executable, str(DESK / "feeder.py"), "--url", url, f"--orders={orders}", f"--rate={RATE}"]
     process = subprocess.Popen(command)

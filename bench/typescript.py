@@ -346,7 +346,11 @@ def report(figures: dict[Case, list[Figure]]) -> str:
     engines = list(dict.fromkeys(case.engine for case in medians))
     heads = [
         "",
-        *(f"{engine}: {unit}" for engine in engines for unit in ("messages/s", "µs CPU a message", "ratio")),
+        *(
+            f"{engine}: {unit}"
+            for engine in engines
+            for unit in ("messages/s", "µs of CPU per message", "ratio")
+        ),
     ]
     rows: dict[str, list[str]] = {}
     for case, (per_second, cpu_us) in medians.items():

@@ -396,7 +396,7 @@ def report(job: Job, runs: int, medians: Mapping[str, Figure]) -> str:
         f"{job.records:,} changes of {max(1, job.records // 10):,} orders in {PARTITIONS} partitions, {job.outputs:,}"
         f" outputs for {len(job.groups):,} groups, {medians_of(runs)}."
     )
-    head = ("", "changes of orders/s", "µs CPU a change", "with start-up", "peak RSS, MB")
+    head = ("", "changes of orders/s", "µs of CPU per change", "including startup", "peak RSS, MB")
     return f"{caption}\n\n{table(head, [*rows, *ratios])}"
 
 
@@ -416,5 +416,5 @@ def report_latencies(runs: int, lags: Mapping[str, relay.Lags]) -> str:
     rows = [(name, *(f"{figure:.1f}" for figure in one)) for name, one in lags.items()]
     p50, p99 = (ours / theirs for ours, theirs in zip(lags[THROUGH], lags[DIRECT], strict=True))
     compared = ("ratio", f"{p50:.2f} (goal {LATENCY_GOAL})", f"{p99:.2f}")
-    head = (f"milliseconds from a publish to its receipt, at {RATE:,}/s", *relay.Lags._fields)
+    head = (f"milliseconds from publish to receipt, at {RATE:,}/s", *relay.Lags._fields)
     return f"{table(head, [*rows, compared])}\n\n{medians_of(runs).capitalize()}."

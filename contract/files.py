@@ -7,6 +7,7 @@ import yaml
 
 from contract.asyncapi import asyncapi
 from contract.chart_schema import chart_schema
+from contract.editor_schemas import access_schema, pipeline_schema, topics_schema
 from contract.frames import frames_schema
 from contract.openapi import openapi
 from contract.reasons_page import reasons_page
@@ -23,20 +24,31 @@ FRAMES = PROTOCOL / "frames.schema.json"
 TYPESCRIPT = ROOT / "clients" / "typescript" / "src" / "frames.ts"
 REASONS = ROOT / "docs" / "reasons.md"
 CHART = ROOT / "helm" / "sowline" / "values.schema.json"
+EDITORS = ROOT / "docs" / "schemas"
+TOPICS = EDITORS / "topics.schema.json"
+PIPELINE = EDITORS / "pipeline.schema.json"
+ACCESS = EDITORS / "access.schema.json"
 
 
 def generated() -> dict[Path, str]:
     """Return the content of each file, as it should be now."""
     schema = frames_schema()
     return {
-        FRAMES: json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
+        FRAMES: _json(schema),
         ASYNCAPI: _yaml(asyncapi(schema)),
         OPENAPI: _yaml(openapi()),
         TYPESCRIPT: typescript(schema),
         PAGE: with_tables(PAGE.read_text(encoding="utf-8"), schema),
         REASONS: reasons_page(),
         CHART: chart_schema(CHART.read_text(encoding="utf-8")),
+        TOPICS: _json(topics_schema()),
+        PIPELINE: _json(pipeline_schema()),
+        ACCESS: _json(access_schema()),
     }
+
+
+def _json(description: Schema) -> str:
+    return json.dumps(description, indent=2, ensure_ascii=False) + "\n"
 
 
 def _yaml(description: Schema) -> str:

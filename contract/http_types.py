@@ -144,6 +144,8 @@ class TopicsReport(msgspec.Struct, forbid_unknown_fields=True):
     """Kafka's address."""
     shard: str
     """The shard that the service holds; `0/1` is all of it."""
+    agent_writes: bool
+    """Whether the tools for agents may write with the rights of the user."""
     topics: list[TopicReport]
     """The topics that the user may read or write."""
 

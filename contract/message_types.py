@@ -54,6 +54,8 @@ class RecordOfSow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The position of the last change; not a bookmark to resume from. Groups have none."""
     intrinsics: IntrinsicsObject | UnsetType = UNSET
     """The intrinsics of a document, with the option `intrinsics`."""
+    rank: Size | UnsetType = UNSET
+    """The number of records before it in the order, with the option `rank`."""
 
 
 class SowRecord(RecordOfSow, kw_only=True):
@@ -362,6 +364,8 @@ class PublishMessage(LiveChange, tag="publish", kw_only=True):
     """`data` has only the key fields and the changed fields: merge it into the record that you hold."""
     removed: list[str] | UnsetType = UNSET
     """The paths of the fields that a delta removes."""
+    rank: Size | UnsetType = UNSET
+    """The number of records before it in the order after this step, with the option `rank`."""
 
 
 class OofMessage(LiveChange, tag="oof", kw_only=True):
@@ -394,7 +398,7 @@ class NativeOofMessage(LiveChange, tag="oof", kw_only=True):
 
 
 class ProgressMessage(ServerMessage, tag="progress", kw_only=True):
-    """The bookmark of idle subscriptions, or the checksum of one subscription's view."""
+    """The current bookmark of idle subscriptions, or the checksum of one subscription's view."""
 
     command_id: str | UnsetType = UNSET
     """The heartbeat that asked for the checksum."""

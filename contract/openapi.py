@@ -9,14 +9,16 @@ from contract.frames import request_field
 from contract.schemas import Schema, schemas_of
 from sowline.commands.command import DELTA, SOW_DELETE
 from sowline.serving.http.requests import FRESHNESS, NDJSON, TIMELINE_PARAMETERS
+from sowline.serving.http.tables import COLUMNS
 from sowline.serving.http.tails import TAIL_PARAMETERS, TailKind
 from sowline.serving.refusal import STATUSES
 from sowline.serving.sessions import event_stream
+from sowline.serving.tables.columns import EXPECTED
 from sowline.serving.writes.delta_requests import KEY
 from sowline.serving.writes.http_api import OWN_PARAMETERS, WRITES
 from sowline.serving.writes.requests import PARAMETERS
 from sowline.version import __version__
-from sowline.wire.media_types import NATIVE
+from sowline.wire.media_types import ARROW, NATIVE
 from sowline.wire.request_fields import QUERY_FIELDS, RequestFields
 
 JSON = "application/json"
@@ -120,7 +122,9 @@ def openapi() -> Schema:
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": dict(sorted({**answers, **lines, "Query": _query()}.items())),
+            "schemas": dict(
+                sorted({**answers, **lines, "Query": _query(), "TableQuery": _table_query()}.items())
+            ),
             "responses": {f"Error{status}": _error(status) for status in _statuses()},
         },
     }
@@ -175,16 +179,20 @@ def _queries() -> Iterable[Operation]:
         "sow",
         "The records that match, one a line.",
         _ok(
-            {**_content(NDJSON, _schema("SowRecord")), **_content(NATIVE, _BINARY)},
+            {
+                **_content(NDJSON, _schema("SowRecord")),
+                **_content(NATIVE, _BINARY),
+                **_content(ARROW, _BINARY),
+            },
             "A record or a group a line; or records in the message type of their topic, each with its length in 4"
-            " bytes, big-endian, before it.",
+            " bytes, big-endian, before it; or a table as an Arrow stream.",
             {
                 **_INSTANT_HEADERS,
                 "Sowline-Warning": {"description": "Probable mistakes in the request.", "schema": _TEXT},
             },
         ),
         _of_request(QUERY_FIELDS),
-        _body(JSON, _schema("Query")),
+        _body(JSON, {"anyOf": [_schema("Query"), _schema("TableQuery")]}),
     )
     yield Operation(
         "post",
@@ -325,6 +333,24 @@ def _query() -> Schema:
             name: {**request_field(name), "description": without_links(docs[name])} for name in QUERY_FIELDS
         },
         "additionalProperties": False,
+    }
+
+
+def _table_query() -> Schema:
+    query, types = _query(), {"type": ["string", "null"], "description": f"One of {EXPECTED}."}
+    return {
+        **query,
+        "description": "The fields of a query for a table.",
+        "properties": {
+            **query["properties"],
+            COLUMNS: {
+                "anyOf": [
+                    {"type": "array", "items": _TEXT},
+                    {"type": "object", "additionalProperties": types},
+                ],
+                "description": "The paths of the columns, or paths with types; without it, all fields.",
+            },
+        },
     }
 
 

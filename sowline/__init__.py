@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sowline.client.async_client import AsyncClient
     from sowline.client.client import Client
     from sowline.client.local_view import AsyncLocalView, LocalView
+    from sowline.client.notebook import widget
     from sowline.client.publisher import Publisher
     from sowline.client.write_options import DeliveryReport
     from sowline.errors import SowlineError
@@ -32,4 +33,5 @@ __all__ = [
     "Publisher",
     "SowlineError",
     "__version__",
+    "widget",
 ]

@@ -12,6 +12,7 @@ _MODULES = {
     "Message": "sowline.wire.client_message",
     "Publisher": "sowline.client.publisher",
     "SowlineError": "sowline.errors",
+    "widget": "sowline.client.notebook",
 }
 """Where each name is defined."""
 

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
-import structlog
-
-log = structlog.get_logger()
+from sowline.lazy_log import log
 
 Core = Literal["native", "python"]
 

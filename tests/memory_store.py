@@ -39,9 +39,9 @@ class MemoryStore(LastCommit):
         """Return the bytes under each key."""
         return [self.get(key) for key in keys]
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries in key order, as they were when the scan began."""
-        return iter(sorted(self._entries.items()))
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries from the key `start` on, in key order, as they were when the scan began."""
+        return iter(sorted((key, data) for key, data in self._entries.items() if key >= start))
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""

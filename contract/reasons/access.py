@@ -13,22 +13,19 @@ ACCESS = (
         "auth unavailable",
         "the keys for checking tokens are not available; retry later, or ask the operator",
         "The service can't fetch the keys that verify tokens, or the client's token function failed.",
-        "Retry. If the error persists, check that the service can reach the issuer's key endpoint, or fix the"
-        " function.",
     ),
     Reason(
         "behind",
         "this replica is at orders:0@1187, before the bookmark; retry later",
-        "The replica, or in Spark the changes topic, has not reached the bookmark yet. For a write, the"
-        " command is in the log, but the service had not applied it within 30 s.",
-        "Retry a read. Don't repeat a write: it will be applied. If the error persists, check the materializer:"
-        " [runbooks](runbooks.md).",
+        "The replica, or in Spark the changes topic, hasn't reached the bookmark yet. For a write, the command is"
+        " in the log, but wasn't applied within 30 s.",
+        "Retry a read, but not a write: it will be applied. If the error persists, see the [runbooks](runbooks.md).",
     ),
     Reason(
         "busy",
         "this user already has 100 connections, the limit; close one",
         "You have reached a limit on connections, commands, requests, waiting queries or unread results.",
-        "Wait for a response before you send more, close connections, or use another query service.",
+        "Wait for responses before you send more, close connections, or use another query service.",
     ),
     Reason(
         "disconnected",
@@ -39,7 +36,7 @@ ACCESS = (
     Reason(
         "gateway required",
         "expected a gateway: this query service holds only shard 2/8 of the topics; connect to a gateway",
-        "The query service holds only some partitions of each topic ([shards](deploy.md#shards-and-gateways)).",
+        "The query service holds only a [shard](deploy.md#shards-and-gateways).",
     ),
     Reason(
         "internal",
@@ -50,26 +47,24 @@ ACCESS = (
     Reason(
         "logon expired",
         "the token or certificate of the logon has expired; log on again",
-        "The token or the certificate of the [logon](api.md#logon) has expired, and the service closes the"
-        " connection.",
+        "The token or certificate of the [logon](api.md#logon) has expired, and the service closes the connection.",
         "Connect again with a new token.",
     ),
     Reason(
         "logon required",
         "expected the command logon with a token as the first command",
-        "The service has an [access file](security.md), and this client has not [logged on](api.md#logon).",
+        "The service has an [access file](security.md), and this client hasn't [logged on](api.md#logon).",
     ),
     Reason(
         "no client",
         "expected the id of a connected client, got 17",
-        "No client with this id is connected to this query service.",
+        "No client with this id is connected.",
         "Get the ids from `GET /v1/clients`. A client that reconnects gets a new id.",
     ),
     Reason(
         "not connected",
         "nothing listens at http://127.0.0.1:8080: is `sowline up` running?",
         "No service responds at that address.",
-        "Check the address.",
     ),
     Reason(
         "not entitled",
@@ -81,14 +76,14 @@ ACCESS = (
         "not read",
         "expected the client to read at least 256 KiB of its answers in 10 seconds while other queries wait, got"
         " less; read faster, or ask for less at once",
-        "The client read too little of its results within `SOWLINE_QUERY_UNREAD_SECONDS_MAX` while other"
-        " queries waited for [their turn](queries.md#turns).",
-        "Read results as they arrive, in a separate thread if processing takes long, or use `top_n`.",
+        "The client read too little of its results within `SOWLINE_QUERY_UNREAD_SECONDS_MAX` while other queries"
+        " waited for [their turn](queries.md#turns).",
+        "Read results as they arrive, in a separate thread if processing takes long.",
     ),
     Reason(
         "not ready",
         "topic orders is still being loaded; retry shortly",
-        "The service is still loading the topic, or Kafka did not deliver a timeline in time.",
+        "The service is still loading the topic, or Kafka didn't deliver a timeline in time.",
         "Retry later. `/readyz` shows what the service waits for.",
     ),
     Reason(
@@ -105,16 +100,15 @@ ACCESS = (
     Reason(
         "replica broken",
         "orders.changes [0]: expected what follows 1187, got 1190 after 1189",
-        "A query service found a gap in the changes, or could no longer read them, and stopped.",
-        "Restart the query service. If it happens again, report the log.",
+        "A query service found a gap in the changes, or couldn't read them, and stopped.",
+        "Restart it. If it happens again, report the log.",
     ),
     Reason(
         "request timeout",
         "expected the whole request within SOWLINE_REQUEST_SECONDS_MAX; send it again",
-        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, or a client or command"
-        " timed out before it received the response.",
-        "If the request did not arrive, send it again. If the response did not, first check whether a write"
-        " was applied and whether the service is busy.",
+        "An HTTP request took longer to arrive than `SOWLINE_REQUEST_SECONDS_MAX`, or the response didn't arrive"
+        " in time.",
+        "If the response is missing, check whether a write was applied before you send it again.",
     ),
     Reason(
         "rights changed",
@@ -124,9 +118,8 @@ ACCESS = (
     Reason(
         "shard unavailable",
         "no query service answers for these partitions now: orders 0, 2. Retry later, or start their shards",
-        "A [gateway](deploy.md#shards-and-gateways) found no query service for some partitions, or lost one"
-        " during the response.",
-        "Retry. If the error persists, check `nodes` in the gateway's `/status`.",
+        "A [gateway](deploy.md#shards-and-gateways) found no query service for some partitions, or lost one.",
+        "If the error persists, check `nodes` in the gateway's `/status`.",
     ),
     Reason(
         "stale",

@@ -7,7 +7,7 @@ OPERATION = (
         "already running",
         "pid 4711, http://127.0.0.1:8080; it uses /home/ann/var",
         "Another `sowline up` or local broker uses the data directory.",
-        "Use the running one, stop it, or give this one its own `--data-dir`.",
+        "Use the running one, stop it, or give this one another `--data-dir`.",
     ),
     Reason(
         "backup damaged",
@@ -23,14 +23,14 @@ OPERATION = (
     Reason(
         "bad configuration",
         "topics.yaml, line 7: color: unknown field",
-        "`topics.yaml`, a pipeline file or a setting is wrong. The service doesn't start until you correct it.",
+        "`topics.yaml`, a pipeline file or a setting is wrong.",
     ),
     Reason(
         "changes incomplete",
         "orders.changes [0] holds no position of its changes, or has lost the first of them, and there is no local"
         " state. Delete that topic: the materializer makes it again from the log",
         "The changes topic contains no positions, has lost its first changes, or ends within a batch.",
-        "Start a materializer and try again. If a materializer reports this error, delete the changes topic.",
+        "Start a materializer and try again.",
     ),
     Reason(
         "changes present",
@@ -46,8 +46,7 @@ OPERATION = (
     Reason(
         "check failed",
         "qty > 0",
-        "A check of a [pipeline](pipeline-file.md) rejected a row. The row becomes a dead letter.",
-        "Correct the row at its source, or change the check.",
+        "A check of a [pipeline](pipeline-file.md) rejected a row, which becomes a dead letter.",
     ),
     Reason(
         "definition changed",
@@ -55,7 +54,6 @@ OPERATION = (
         " partitions, preprocessing, enrichment, documents, template, sow and framing in topics.yaml, or stop the"
         " materializers and run sowline rebuild",
         "The stored state, the backup or the fanout's output belongs to another definition of the topic.",
-        "Restore the definition, or [rebuild](operate.md#rebuilding) the state.",
     ),
     Reason(
         "directory taken",
@@ -66,21 +64,21 @@ OPERATION = (
         "disk full",
         "expected room in /tmp for the topic's largest partition, up to three times: No space left on device."
         " Name another directory in TMPDIR",
-        "A command has no disk space for its temporary files.",
+        "A command has no space for its temporary files.",
     ),
     Reason(
         "gap",
         "fanout late is at 1187 in partition 0, but the changes after that were deleted: delete its consumer"
         " group, and it starts again with the current records",
         "The next changes for a fanout were deleted, or a client's local view missed a message.",
-        "For a client, create another view and report the error.",
+        "In a client, create another view and report the error.",
     ),
     Reason(
         "log incomplete",
         "orders [0]: offsets 0 to 4711 are gone and were never applied. To continue without them, start with"
         " --accept-loss",
         "Kafka deleted log records before a materializer applied them.",
-        "Check the retention of the log topic.",
+        "Check the retention of the log.",
     ),
     Reason(
         "no backup",
@@ -95,7 +93,7 @@ OPERATION = (
     Reason(
         "no documents",
         "expected documents: true in the definition of topic orders, for a delta",
-        "The command or option is only for [documents](emodb.md), but the topic holds none.",
+        "The command or option is only for [documents](emodb.md).",
     ),
     Reason(
         "no jars",
@@ -106,14 +104,13 @@ OPERATION = (
     Reason(
         "no java",
         "expected Java 17 or 21, but there is no java on PATH: install a JDK",
-        "Java 17 or 21 is not installed.",
-        "Install one, or set `JAVA_HOME`.",
+        "Java 17 or 21 isn't installed.",
+        "Install a JDK, or set `JAVA_HOME`.",
     ),
     Reason(
         "no kafka",
         "the local Kafka broker did not start; its messages are above",
-        "The local broker did not start, or the given Kafka does not respond.",
-        "Check the address and the broker's messages.",
+        "The local broker didn't start, or the given Kafka doesn't respond.",
     ),
     Reason(
         "no port",
@@ -136,12 +133,12 @@ OPERATION = (
         "not registered",
         "expected to register a schema under fanout.late-value, but the registry answered 409: incompatible",
         "The schema registry rejected a schema.",
-        "Register the schema manually, or change the subject's compatibility level in the registry.",
+        "Register it manually, or change the subject's compatibility level.",
     ),
     Reason(
         "not started",
         "the query service ended; its messages are above",
-        "A service of the local stack did not start.",
+        "A service of the local stack didn't start.",
     ),
     Reason(
         "not supported",
@@ -151,7 +148,7 @@ OPERATION = (
     Reason(
         "partials missing",
         "expected partial states of orders [0] from 1187 on, got those after 1250: run sowline rebuild exposure",
-        "Messages in the log of a view were deleted before they were applied. Later ones become dead letters.",
+        "Messages in the log of a view were deleted before they were applied.",
         "Restart the `views` service, or [rebuild](operate.md#rebuilding) the view.",
     ),
     Reason(
@@ -162,15 +159,14 @@ OPERATION = (
     Reason(
         "registry away",
         "expected a schema registry to answer, but: connection refused",
-        "The schema registry returned no definite response. Messages that need it wait, and nothing is lost.",
-        "Start the registry, or correct `SOWLINE_REGISTRY`. The service continues by itself.",
+        "The schema registry gave no definite response. Messages that need it wait.",
+        "Start the registry, or correct `SOWLINE_REGISTRY`.",
     ),
     Reason(
         "schema compiler away",
         "expected the compiler of Protobuf schemas to run, got exit status -9; check memory, disk space and the"
         " installation",
-        "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until the"
-        " compiler runs.",
+        "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until it does.",
     ),
     Reason(
         "state damaged",
@@ -181,7 +177,7 @@ OPERATION = (
         "state missing",
         "expected the state of orders [0] in data/orders/0, found none: another machine has it. Give its"
         " --data-dir, or take it --from changes",
-        "The directory holds no state of this partition, or there are no changes yet.",
+        "The directory has no state of this partition, or there are no changes yet.",
     ),
     Reason(
         "topic in use",

@@ -6,8 +6,8 @@ RECORDS = (
     Reason(
         "bad definition",
         "expected a define without a Kafka key, got one",
-        "A `define` command in the log is malformed. Only materializers write these commands.",
-        "Stop the program that writes `sow.command: define` to the log.",
+        "A `define` command in the log is malformed.",
+        "Stop the program that writes it: only materializers may.",
     ),
     Reason(
         "bad delta",
@@ -17,30 +17,27 @@ RECORDS = (
     Reason(
         "bad header",
         "expected one selector, got a body together with sow.filter or sow.keys",
-        "A log record has an unknown or malformed `sow.*` header, two selectors, or a header name that is not UTF-8.",
-        "Correct the [producer](kafka.md#writing-commands).",
+        "A log record has an unknown or malformed `sow.*` header, two selectors, or a header name that isn't UTF-8.",
     ),
     Reason(
         "bad key",
         "expected a string, an integer or a boolean in the key field /id, got an object",
-        "A key field, or a key from a publisher or a generator, has the wrong type, is too long or contains"
-        " invalid characters.",
+        "A key has the wrong type, is too long or contains invalid characters.",
         "Correct the [key text](kafka.md#writing-commands).",
     ),
     Reason(
         "bad message",
         "expected a message that docs/api.md describes, got b'{}': Object missing required field `command`",
-        "A message in Kafka doesn't match its schema, has no frame, or isn't of the topic's message type"
-        " ([with schemas](message-types.md), [without](message-formats.md)). Or a client received a message"
-        " that it doesn't know, because the service is newer or a proxy changed the message.",
-        "For a message in Kafka, correct the producer's serializer, schema or topic. Otherwise, update the"
-        " client or check the proxy.",
+        "A message in Kafka doesn't match its schema, has no frame, or isn't of the topic's message type ([with"
+        " schemas](message-types.md), [without](message-formats.md)). Or a client received a message that it"
+        " doesn't know.",
+        "For a message in Kafka, correct the producer's serializer, schema or topic. Otherwise, update the client.",
     ),
     Reason(
         "bad row",
         "expected JSON of id STRING, qty INT, got [1]",
-        "A [pipeline](pipeline-file.md) can't read a row of its source, or JSON can't hold a value of the row"
-        " [as it is](pipeline.md#exact-values). The row becomes a dead letter.",
+        "A [pipeline](pipeline-file.md) can't read a row, or JSON can't hold a value [as it"
+        " is](pipeline.md#exact-values). The row becomes a dead letter.",
         "Correct the row at its source, and run the pipeline on it again.",
     ),
     Reason(
@@ -53,23 +50,21 @@ RECORDS = (
         "bad time",
         "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
         " sends microseconds or nanoseconds as milliseconds",
-        "A log record has no [time](kafka.md#the-time-of-a-record), or its producer gave it a time that is out"
-        " of range.",
+        "A log record has no [time](kafka.md#the-time-of-a-record), or one that is out of range.",
     ),
     Reason(
         "incompatible schema",
         "schema 7 of orders-value: expected an int at /qty, got a string",
         "The topic's reader schema can't read messages of this schema, or the options of its message type can't"
         " read the stored records.",
-        "Register only schemas whose messages the reader schema can read, or [change the reader"
-        " schema](message-types.md#schema-changes) first. Restore the"
-        " [options](message-formats.md#options), or rebuild the topic.",
+        "[Change the reader schema](message-types.md#schema-changes) before you register such a schema. Restore"
+        " the [options](message-formats.md#options), or rebuild the topic.",
     ),
     Reason(
         "incomplete record",
         "expected /customer, which has no default, got a delta for a new record without it",
         "A delta results in a record without a field that the schema requires.",
-        "Publish the whole record first, or give the field a default in the schema.",
+        "Publish the whole record first, or give the field a default.",
     ),
     Reason(
         "key changed",
@@ -91,12 +86,11 @@ RECORDS = (
         "key generator failed",
         "expected a key from the generator acme, got ValueError: no account",
         "The topic's [key generator](key-generators.md) raised an exception.",
-        "Correct the generator or the record.",
     ),
     Reason(
         "key missing",
         "expected the key field /id, which the body does not have",
-        "The record lacks a key field, or the publisher did not send the SOW key that this topic needs.",
+        "The record lacks a key field, or the publisher didn't send the SOW key.",
     ),
     Reason(
         "key null",
@@ -127,7 +121,7 @@ RECORDS = (
     Reason(
         "not written",
         "Kafka has not acknowledged 12 commands within 30 s",
-        "Kafka did not accept a message.",
+        "Kafka didn't accept a message.",
         "Check the broker. Acknowledged commands are safe.",
     ),
     Reason(
@@ -163,7 +157,7 @@ RECORDS = (
         "unknown schema",
         "expected a schema that the registry has: register it before messages name it, and publish them again under"
         " its new id",
-        "The registry did not have the message's schema when the message was applied.",
+        "The registry didn't have the message's schema when the message was applied.",
     ),
     Reason(
         "view",

@@ -4,6 +4,13 @@ from contract.reasons.reason import Reason
 
 REQUESTS = (
     Reason(
+        "bad column",
+        "expected values of one type in the column price, got a fraction in record 17 and a string in record 42:"
+        " choose its type in columns, such as text",
+        "The values of a field don't fit into one column of a [table](data-frames.md), or a table would have too many"
+        " columns.",
+    ),
+    Reason(
         "bad condition",
         "expected ',' or ')' at column 7, got the end of the condition",
         "The text is not a valid [condition](emodb.md#conditions).",
@@ -16,8 +23,7 @@ REQUESTS = (
     Reason(
         "bad frame",
         "expected a checkpoint for a stream, got none",
-        "A [Spark](spark.md) data frame lacks what the writer needs: a checkpoint, a publisher, or the column"
-        " that numbers rows.",
+        "A [Spark](spark.md) data frame lacks a checkpoint, a publisher, or the column that numbers rows.",
     ),
     Reason(
         "bad path",
@@ -27,14 +33,14 @@ REQUESTS = (
     Reason(
         "bad regex topic",
         "expected a pattern in RE2's syntax, got '^(orders': missing ): (orders",
-        "A topic that begins with `^` is not a valid pattern, or exceeds the [pattern"
+        "A topic that begins with `^` isn't a valid pattern, or exceeds the [pattern"
         " limits](filters.md#pattern-limits).",
     ),
     Reason(
         "bad request",
         "expected data to publish, got none",
-        "The command isn't a JSON object or contains an unknown or invalid field, or the HTTP request is"
-        " malformed: see [the API](api.md).",
+        "The command isn't a JSON object or has an invalid field, or the HTTP request is malformed: see [the"
+        " API](api.md).",
     ),
     Reason(
         "bad topic",
@@ -68,12 +74,11 @@ REQUESTS = (
         "invalid bookmark",
         "expected a bookmark like orders:0@1187,1@1203, got 'yesterday'",
         "The [bookmark](bookmarks.md) can't be parsed, or names a nonexistent log, partition or era.",
-        "Use a bookmark from this topic's messages.",
     ),
     Reason(
         "invalid grouping",
         "expected each path once, got /desk again at column 7",
-        "The [grouping](aggregation.md) can't be parsed, or names no field.",
+        "The [grouping](aggregation.md) is invalid.",
     ),
     Reason(
         "invalid limit",
@@ -83,18 +88,17 @@ REQUESTS = (
     Reason(
         "invalid options",
         "expected rate=100 (messages a second), 64KB, 2MB or 2X, got 'fast'",
-        "An [option](api.md) is unknown, has a wrong value, or conflicts with another one.",
+        "An [option](api.md) is unknown, has a wrong value, or conflicts with another.",
     ),
     Reason(
         "invalid order by",
         "expected ASC, DESC, TEXT, ',' or the end after /qty at column 6, got 'UP'",
-        "The [order](api.md#order) can't be parsed.",
+        "The [order](api.md#order) is invalid.",
     ),
     Reason(
         "invalid projection",
         "expected output paths that don't overlap, got /sum over an earlier one at column 20",
-        "The [projection](aggregation.md) can't be parsed, or uses functions that a projection doesn't"
-        " support.",
+        "The [projection](aggregation.md) is invalid, or uses a function that projections don't support.",
     ),
     Reason(
         "invalid skip_n",
@@ -104,7 +108,7 @@ REQUESTS = (
     Reason(
         "invalid subid",
         "expected a sub_id of this connection (one, several with commas, or all), got 7",
-        "A command needs a `sub_id` or `query_id`, or names one that this connection does not have.",
+        "A command needs a `sub_id` or `query_id` of this connection.",
     ),
     Reason(
         "invalid top_n",
@@ -126,7 +130,6 @@ REQUESTS = (
         "projection clause too large",
         "expected a projection of at most 65536 bytes",
         "The projection exceeds 65,536 bytes.",
-        "Shorten it, or split the query.",
     ),
     Reason(
         "query aborted",
@@ -153,7 +156,6 @@ REQUESTS = (
         "result too large",
         "expected at most 1000000 records; narrow the filter, or ask for top_n",
         "The query returns more than `SOWLINE_RESULT_RECORDS_MAX` or `SOWLINE_RESULT_BYTES_MAX` allow.",
-        "Narrow the filter, select fewer fields, or use `top_n`.",
     ),
     Reason(
         "subid in use",
@@ -170,7 +172,6 @@ REQUESTS = (
         "too many keys",
         "expected at most 100000 sow_keys, got 120000",
         "The command contains more than 100,000 `sow_keys`.",
-        "Send several commands.",
     ),
     Reason(
         "too many records",
@@ -183,7 +184,7 @@ REQUESTS = (
         "too many subscriptions",
         "expected at most 10000 subscriptions on one connection",
         "The connection already has 10,000 subscriptions.",
-        "Unsubscribe some, or open another connection.",
+        "Open another connection.",
     ),
     Reason(
         "views too large",

@@ -49,6 +49,11 @@ class Disturbances:
         """Whether the newest event has no verdict yet."""
         return bool(self.events) and self.events[-1].is_lossless is None
 
+    @property
+    def is_down(self) -> bool:
+        """Whether nothing has come since the newest part was killed."""
+        return self.is_busy and self.events[-1].back_s is None
+
     async def disturb(self, part: str) -> None:
         """Kill a part; once changes arrive again, compare everything."""
         assert not self.is_busy, "one at a time"

@@ -101,8 +101,11 @@ class Feed:
         began = time.monotonic()
         for part in slices(self.facts[self.fed :], interval):
             await _sleep(stop, began + due_s(part.until, start, self.speed) - time.monotonic())
+            waited = time.monotonic()
             while not (has_room() or stop.is_set()):
                 await _sleep(stop, ROOM_S)
+            # Otherwise it would catch up afterwards, faster than its speed.
+            began += time.monotonic() - waited
             if stop.is_set() and self.fed:
                 return
             self._writer.write(part.facts)

@@ -8,6 +8,8 @@ import asyncio
 import contextlib
 import json
 import secrets
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
@@ -30,6 +32,8 @@ CONSOLE = Path(__file__).parents[2] / "sowline" / "serving" / "console"
 COOKIE = "sowline-demo"
 STATE_S = 0.25
 """Seconds between two states of a stream."""
+SHOWN_S = 120
+"""Seconds that the chart of latencies shows: a page that is opened later shows the same ones."""
 GOODBYE_S_MAX = 4.0
 """How long the end of the demo waits for the pages that are open: each leaves once it shows everything."""
 
@@ -61,6 +65,8 @@ class LandingPage:
         self._outcome: Outcome | None = None
         self._end = asyncio.Event()
         self._streams = 0
+        self._samples: deque[tuple[float, float | None]] = deque(maxlen=round(SHOWN_S / STATE_S))
+        """Moments (seconds since 1970), each with the latency in milliseconds; None where nothing came."""
 
     @property
     def origin(self) -> str:
@@ -86,6 +92,7 @@ class LandingPage:
         # The demo itself handles signals.
         server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
         serving = asyncio.create_task(server.serve())
+        sampling = asyncio.create_task(self._sample())
         try:
             while not server.started and not serving.done():
                 await asyncio.sleep(0.01)
@@ -98,6 +105,7 @@ class LandingPage:
                         await asyncio.sleep(0.01)
             server.should_exit = True
             server.force_exit = True
+            sampling.cancel()
             await serving
 
     @property
@@ -143,12 +151,15 @@ class LandingPage:
 
     async def _states(self) -> AsyncIterator[str]:
         self._streams += 1
+        sent_s = 0.0
         try:
             while not self._end.is_set():
-                yield _event("state", self._state())
+                state = self._state(sent_s)
+                sent_s = max([sent_s, *(moment for moment, _ in state["samples"])])
+                yield _event("state", state)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._end.wait(), STATE_S)
-            yield _event("state", self._state())
+            yield _event("state", self._state(sent_s))
             if self._outcome is not None:
                 yield _event("end", self._outcome._asdict())
                 # The page closes the stream; until then, its subscriptions need the query service.
@@ -156,10 +167,22 @@ class LandingPage:
         finally:
             self._streams -= 1
 
-    def _state(self) -> dict[str, Any]:
+    async def _sample(self) -> None:
         assert self._run is not None, "it is served"
         assert self._disturbances is not None, "it is served"
-        return self._run.state() | {"events": [asdict(event) for event in self._disturbances.events]}
+        while not self._end.is_set():
+            now_s = time.time()
+            self._samples.append((now_s, None if self._disturbances.is_down else self._run.sample_ms(now_s)))
+            await asyncio.sleep(STATE_S)
+
+    def _state(self, since_s: float) -> dict[str, Any]:
+        """Return the numbers of the instant, and the latencies that were measured since a moment."""
+        assert self._run is not None, "it is served"
+        assert self._disturbances is not None, "it is served"
+        return self._run.state() | {
+            "events": [asdict(event) for event in self._disturbances.events],
+            "samples": [sample for sample in self._samples if sample[0] > since_s],
+        }
 
     async def _disturb(self, request: Request) -> Response:
         """Kill or restart a part of the system; answer once that is done and checked."""

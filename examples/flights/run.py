@@ -25,6 +25,8 @@ TOPIC = "flights"
 DOMAIN = f"{TOPIC}\0".encode()
 LATENCIES = 200
 """The newest changes whose latency the landing page shows."""
+GAP_S = 2.0
+"""Where no change has come for so long, the landing page's chart has a gap."""
 AHEAD_MAX = 50_000
 """How many facts the feed may be ahead of the subscriber of everything before it waits."""
 STALL_S_MAX = 90.0
@@ -155,16 +157,22 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """Return the current numbers, for the landing page."""
-        newest = self._view.latencies_ms[-LATENCIES:]
         return {
             "is_ending": self._is_ending,
             "is_settled": self._settled(),
             "speed": self._feed.speed,
-            "came_s": self._view.came_s,
-            "latency_ms": percentile(newest, 0.5),
+            "latency_ms": self._latency_ms(),
             "by_visitors": self._counter.by_visitors,
             "visited": len(self._counter.visited),
         }
+
+    def sample_ms(self, now_s: float) -> float | None:
+        """Return the latency for the chart of the landing page; None while no change comes."""
+        came_s = self._view.came_s
+        return None if came_s is None or now_s - came_s > GAP_S else self._latency_ms()
+
+    def _latency_ms(self) -> float | None:
+        return percentile(self._view.latencies_ms[-LATENCIES:], 0.5)
 
     @property
     def moment(self) -> int:

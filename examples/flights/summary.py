@@ -40,7 +40,7 @@ class Summary(NamedTuple):
             ("flights that Sowline holds", _count(self.sow_size)),
             *((f"records of the view {view}", _count(number)) for view, number in self.groups.items()),
             ("changes that Sowline sent", _count(self.changes_out)),
-            ("flights that were cancelled", _count(self.oofs)),
+            ("flights that were cancelled, and deleted", _count(self.oofs)),
             (f"flights that left the {self.airport} board in the terminal", _count(self.board_oofs)),
             ("from Kafka to a subscriber, median", _time(percentile(self.latencies_ms, 0.5))),
             (f"from Kafka to a subscriber, {within}", _time(percentile(self.latencies_ms, 0.99))),

@@ -40,7 +40,7 @@ class FanoutOutput(ExactOutput):
         values: TypedValues | None = None,
     ) -> None:
         """Prepare a producer; `values` makes the values if they are not JSON."""
-        super().__init__(kafka, fanout.output, source.kafka.log_bytes_max)
+        super().__init__(kafka, fanout.output)
         self._fanout = fanout
         self._source = source
         self._values = values

@@ -9,11 +9,11 @@ from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sowline.agents.http_api import McpApi
 from sowline.config.credentials import Credentials
 from sowline.config.definition_changes import Followed
-from sowline.config.settings import Settings
+from sowline.config.settings import Settings, node_urls
 from sowline.config.topics import Topics
-from sowline.errors import SowlineError
 from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.serving.app import Server
 from sowline.serving.client_port import ClientPort, query_limits, slot_limits, view_limits
@@ -33,7 +33,7 @@ class GatewayService:
 
     def __init__(self, settings: Settings, topics: Topics) -> None:
         credentials = _credentials(settings)
-        urls = _urls(settings.nodes)
+        urls = node_urls(settings.nodes)
         self._http = NodeHttp(credentials)
         self._announcements = Announcements(urls, self._http)
         definitions = {topic.name: topic for topic in topics.topics}
@@ -53,7 +53,10 @@ class GatewayService:
         self._server = Server(
             settings,
             partial(GatewayCommands, context),
-            lambda rates, backlogs: GatewayHttpApi(settings, context, rates, backlogs).routes,
+            lambda rates, backlogs: [
+                *GatewayHttpApi(settings, context, rates, backlogs).routes,
+                *McpApi(settings).routes,
+            ],
             self,
             connections=self._client_port.connections,
             note=self._note,
@@ -154,19 +157,6 @@ def _credentials(settings: Settings) -> Credentials:
     file = settings.nodes_token_file
     token = None if file is None else lambda: file.read_text().strip()
     return Credentials(token, settings.nodes_ca_file, settings.nodes_cert_file, settings.nodes_key_file)
-
-
-def _urls(text: str) -> list[str]:
-    """Return the URLs in the setting; raise `bad configuration`."""
-    urls = [url.strip().rstrip("/") for url in text.split(",") if url.strip()]
-    wrong = [url for url in urls if not url.startswith(("http://", "https://"))]
-    if not urls or wrong:
-        raise SowlineError(
-            "bad configuration",
-            "expected SOWLINE_NODES to have the URLs of query services, such as http://query-0:8080,"
-            f" got {(wrong or [text])[0]!r}",
-        )
-    return urls
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

@@ -307,7 +307,7 @@ class Pipeline(_PipelineModel):
     rows_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     kafka_options: Options = {}
 
-    @field_validator("key", mode="before")
+    @field_validator("key", mode="before", json_schema_input_type=Column | tuple[Column, ...])
     @classmethod
     def _as_list(cls, key: Any) -> Any:
         return (key,) if isinstance(key, str) else key

@@ -15,7 +15,7 @@ from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import StartAgain
-from sowline.kafka.clients import MESSAGE_BYTES_MAX, exact_producer
+from sowline.kafka.clients import exact_producer
 from sowline.kafka.retriable import AWAY
 from sowline.native import raise_unless_panic
 from sowline_materializer.core.step import DeadLetter, Forward
@@ -53,10 +53,7 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
-        # A topic that is defined later may have larger messages than all others.
-        self._producer = exact_producer(
-            kafka, MESSAGE_BYTES_MAX, error_cb=self._on_error, linger_ms=LINGER_MS
-        )
+        self._producer = exact_producer(kafka, error_cb=self._on_error, linger_ms=LINGER_MS)
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
         """Write changes and progress events to a changes partition, in order, with deltas if the definition says so.

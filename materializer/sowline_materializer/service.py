@@ -41,7 +41,7 @@ class Materializer:
     """Runs one worker after another until the service stops. Each starts from the committed state."""
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
-        self.definitions = DefinitionsFollower(settings, topics, stop, self._redefine)
+        self.definitions = DefinitionsFollower(settings, topics, stop, self.redefine)
         self.core: Core = "python" if native_core(settings.core) is None else "native"
         self._settings = settings
         self._topics = topics
@@ -52,7 +52,7 @@ class Materializer:
         self._disk_full: str | None = None
         self._in_use: str | None = None
         self._few_descriptors: str | None = None
-        self.kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
+        self.kafka_health = KafkaHealth(settings.kafka_client)
 
     def run(self) -> None:
         """Apply the logs until the service stops."""
@@ -84,7 +84,7 @@ class Materializer:
             ensure_topics(self._settings.kafka_client, self._topics, self._stop)
             return Worker(self._settings, self._topics, self._stop, self._start())
 
-    def _redefine(self, followed: Followed) -> None:
+    def redefine(self, followed: Followed) -> None:
         """Let this worker, and each later one, apply the logs by these definitions."""
         with self._redefined:
             self._topics = followed.topics

@@ -63,3 +63,8 @@ class TopicRedefinitions:
         self._end_subscriptions([name], has_left(name))
         self._dispatcher.forget(name)
         self._typed_messages.forget(name)
+
+    def differences(self) -> list[str]:
+        """Return how the definitions in effect differ from those that owners work by."""
+        found = (topic.log_difference() for topic in list(self._state.topics.values()))
+        return [sentence for sentence in found if sentence is not None]

@@ -92,7 +92,7 @@ class QueryService:
             settings.shard,
         )
         self._state.sample_soon = self._log_ends.sample_soon
-        self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
+        self._kafka_health = KafkaHealth(settings.kafka_client)
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = server_of(
             settings, context, self, self._note, self._client_port.connections, self._details
@@ -107,7 +107,9 @@ class QueryService:
             context.typed_messages,
         )
         self._stopping = threading.Event()
-        self._definitions = DefinitionsFollower(settings, topics, self._stopping, redefinitions.take)
+        self._definitions = DefinitionsFollower(
+            settings, topics, self._stopping, redefinitions.take, log_differences=redefinitions.differences
+        )
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""

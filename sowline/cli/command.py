@@ -3,32 +3,54 @@
 import contextlib
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sowline.cli.bench import bench
 from sowline.cli.connection import CONNECTION_OPTIONS
-from sowline.cli.dead import dead
-from sowline.cli.definitions import apply, plan, status
-from sowline.cli.doctor.command import doctor
-from sowline.cli.drop import drop
 from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
 from sowline.cli.interrupt import end_on_interrupt
-from sowline.cli.kafka import kafka
-from sowline.cli.operate import backup, dump, rebuild, restore, verify
-from sowline.cli.reading import explain, sow, sow_and_subscribe, subscribe, timeline, topics
-from sowline.cli.schema_commands import schemas
-from sowline.cli.services import fanout, gateway, materializer, pipeline, query_service, up, views
-from sowline.cli.token import token
-from sowline.cli.top.command import top
-from sowline.cli.types import types
-from sowline.cli.writing import delete, delta, delta_publish, publish
+from sowline.cli.lazy_commands import LazyCommands
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.model.printable import printable
 from sowline.version import __version__
+
+_COMMANDS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "Run": {
+        "services": ("up", "materializer", "query-service", "gateway", "views", "fanout", "pipeline"),
+        "kafka": ("kafka",),
+        "mcp": ("mcp",),
+    },
+    "Read": {
+        "reading": ("topics", "sow", "subscribe", "sow-and-subscribe", "timeline", "explain"),
+        "types": ("types",),
+    },
+    "Write": {"writing": ("publish", "delta-publish", "delta", "delete")},
+    "Define": {"definitions": ("plan", "apply", "status"), "drop": ("drop",)},
+    "Operate": {
+        "top.command": ("top",),
+        "doctor.command": ("doctor",),
+        "check": ("check",),
+        "bench": ("bench",),
+        "dead": ("dead",),
+        "schema_commands": ("schemas",),
+        "operate": ("dump", "verify", "backup", "restore", "rebuild"),
+        "token": ("token",),
+    },
+}
+"""The commands by heading, and by the module below `sowline.cli` that has them."""
+
+_MODULES = {
+    name: f"sowline.cli.{module}"
+    for modules in _COMMANDS.values()
+    for module, names in modules.items()
+    for name in names
+}
+_HEADINGS = {heading: tuple(chain(*modules.values())) for heading, modules in _COMMANDS.items()}
 
 _HINTS = {
     "logon required": "; give the command a token with --token-file or --token, or in SOWLINE_TOKEN",
@@ -85,21 +107,16 @@ def _give_up_output() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-@click.group(cls=CliGroup, connection=CONNECTION_OPTIONS, context_settings=CONTEXT)
+@click.group(
+    cls=CliGroup,
+    commands=LazyCommands(_MODULES),
+    headings=_HEADINGS,
+    connection=CONNECTION_OPTIONS,
+    context_settings=CONTEXT,
+)
 @click.version_option(__version__, prog_name="sowline")
 def main() -> None:
     """Keep and query the State of the World of Kafka topics.
 
     `sowline COMMAND --help` describes a command, with an example.
     """
-
-
-main.add_commands(
-    {
-        "Run": (up, materializer, query_service, gateway, views, fanout, pipeline, kafka),
-        "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain, types),
-        "Write": (publish, delta_publish, delta, delete),
-        "Define": (plan, apply, status, drop),
-        "Operate": (top, doctor, bench, dead, schemas, dump, verify, backup, restore, rebuild, token),
-    }
-)

@@ -58,12 +58,12 @@ def drop(
             f"expected a name that {settings.config} no longer defines, got {name!r}: remove it there first",
         )
     if urls:
-        _require_gone(name, fanout, urls, connection)
+        require_gone(name, fanout, urls, connection)
     if fanout:
         left, directories = Leftovers.of_fanout(settings, name), list[Path]()
     else:
         left = Leftovers.of_topic(settings, topics, name, log)
-        directories = _directories(settings, name, log)
+        directories = kept_directories(settings, name, log)
     log_topics = [left.log] if left.log and not keep_log else []
     deleted = [
         *(f"Kafka topic {one}" for one in left.topics),
@@ -92,7 +92,7 @@ def _settings(given: dict[str, Any], urls: tuple[str, ...]) -> tuple[Settings, t
     return read_settings(**found), urls
 
 
-def _require_gone(name: str, fanout: bool, urls: Sequence[str], connection: ConnectionOptions) -> None:
+def require_gone(name: str, fanout: bool, urls: Sequence[str], connection: ConnectionOptions) -> None:
     """Raise `topic in use` if a service still runs by a definition of this name."""
     services = ask_all(urls, connection)
     having = [one.url for one in services if (fanout, name) in {found.key for found in one.described}]
@@ -103,7 +103,7 @@ def _require_gone(name: str, fanout: bool, urls: Sequence[str], connection: Conn
         )
 
 
-def _directories(settings: Settings, name: str, log: str | None) -> list[Path]:
+def kept_directories(settings: Settings, name: str, log: str | None) -> list[Path]:
     """Return the directories on this machine in which materializers have kept the topic's state."""
     logs = [log] if log else [default_log(name), KafkaNames.of_view(name).log]
     return [path for one in logs if (path := settings.data_dir / one).is_dir()]

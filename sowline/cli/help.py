@@ -1,7 +1,8 @@
 """Help texts: commands in groups, each with an example, and the connection options described once."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -84,21 +85,21 @@ class HelpGroup(click.Group):
 
     command_class = HelpCommand
 
-    def __init__(self, *given: Any, connection: Sequence[click.Parameter] = (), **named: Any) -> None:
+    def __init__(
+        self,
+        *given: Any,
+        headings: Mapping[str, Iterable[str]] = MappingProxyType({}),
+        connection: Sequence[click.Parameter] = (),
+        **named: Any,
+    ) -> None:
         super().__init__(*given, **named)
-        self._headings: dict[str, list[str]] = {}
+        self._headings = headings
+        """The names of the commands below each heading; empty where there is one for all of them."""
         self.connection = list(connection)
-
-    def add_commands(self, commands: Mapping[str, Sequence[click.Command]]) -> None:
-        """Add the commands below each heading."""
-        for heading, group in commands.items():
-            for command in group:
-                self.add_command(command)
-                self._headings.setdefault(heading, []).append(str(command.name))
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands below their headings, and then the connection options."""
-        for heading, names in (self._headings or {"Commands": list(self.commands)}).items():
+        for heading, names in (self._headings or {"Commands": self.commands}).items():
             with formatter.section(heading):
                 formatter.write_dl(
                     [(name, self.commands[name].get_short_help_str(SENTENCE_MAX)) for name in names],

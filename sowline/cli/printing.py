@@ -61,6 +61,7 @@ def _fields(message: Message) -> dict[str, Any]:
         "sow_key",
         "bookmark",
         "updated_at",
+        "rank",
         "reason",
         "timestamp",
         "correlation_id",

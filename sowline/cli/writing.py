@@ -63,7 +63,12 @@ def through_kafka(command: Command) -> Command:
     ) -> None:
         command(connection={**connection, "kafka": kafka, "kafka_options": kafka_options}, **given)
 
-    return through_connection(_kafka(_kafka_options(run)))
+    return through_connection(with_kafka(run))
+
+
+def with_kafka(command: Command) -> Command:
+    """Add the options `kafka` and `kafka_options`."""
+    return _kafka(_kafka_options(command))
 
 
 def _writing(command: Command) -> Command:

@@ -205,6 +205,7 @@ class Client:
         """
         return self._client.effect
 
+    table = _blocking(AsyncClient.table)
     explain = _blocking(AsyncClient.explain)
     record = _blocking(AsyncClient.record)
     timeline = _blocking(AsyncClient.timeline)

@@ -73,17 +73,24 @@ class Publisher:
         start: int = 1,
         **options: ProducerOption,
     ) -> None:
-        self._topics: dict[str, TopicDefinition] = {topic.name: topic for topic in topics.topics}
+        self.redefine(topics)
         self.id = publisher or f"python-{uuid.uuid4().hex[:16]}"
         self._sequence = start
         self._lock = threading.Lock()
         self._failure: KafkaError | None = None
         self._reports: deque[tuple[OnDelivery, DeliveryReport]] = deque()
-        bytes_max = max((topic.kafka.log_bytes_max for topic in topics.topics), default=1_000_000)
         # Under the gapless guarantee, one command that timed out would be fatal to the producer.
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         settings: dict[str, Any] = limits | options
-        self._producer = exact_producer(kafka, bytes_max, **settings)
+        self._producer = exact_producer(kafka, **settings)
+
+    def __contains__(self, topic: object) -> bool:
+        """Whether this topic can be written to."""
+        return topic in self._topics
+
+    def redefine(self, topics: Topics | DescribedTopics) -> None:
+        """Write by these definitions from now on."""
+        self._topics: Mapping[str, TopicDefinition] = {topic.name: topic for topic in topics.topics}
 
     def publish(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import orjson
 
@@ -12,10 +12,14 @@ from sowline.client.open_streams import OpenStreams
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.records import Record, asked_records, record_of
 from sowline.client.stream import Stream
+from sowline.client.table import Columns, table_reader
 from sowline.model.bookmark_range import Given, bookmark_text
 from sowline.subscriptions.ask import Ask, Fresh, Reading, Selecting
 from sowline.wire.client_message import Message
 from sowline.wire.request_fields import QUERY_FIELDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Subscribing:
@@ -122,11 +126,23 @@ class RecordReading(Subscribing):
                 if message.command == "sow":
                     yield record_of(message)
 
+    async def table(
+        self, topic: str, *, columns: Columns | None = None, **reading: Unpack[Reading]
+    ) -> "pa.Table":
+        """Return the records that match at one instant as a table; the other arguments are those of `sow`.
+
+        `columns` are paths of fields, or paths with types; without it, each field has a column. The metadata of the
+        table's schema has the topic and the bookmark of the instant. Requires the extra `arrow`.
+        """
+        read = table_reader()
+        asked = _query_fields(topic, reading)
+        if columns is not None:
+            asked["columns"] = dict(columns) if isinstance(columns, Mapping) else list(columns)
+        return read(await self._http.table(topic, orjson.dumps(asked)))
+
     async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return the access path that a query would take in each topic, and how many records it would examine."""
-        fields = Ask("sow", topic, **reading).request("")
-        asked = {name: fields[name] for name in QUERY_FIELDS if name in fields}
-        return await self._http.post(topic, "explain", {}, orjson.dumps(asked))
+        return await self._http.post(topic, "explain", {}, orjson.dumps(_query_fields(topic, reading)))
 
     async def record(self, topic: str, key: str | int, **fresh: Unpack[Fresh]) -> dict[str, Any]:
         """Return one record by its key text, or by a number as its key; for a topic with documents also one that is
@@ -160,6 +176,12 @@ class RecordReading(Subscribing):
     async def topics(self) -> dict[str, Any]:
         """Return the service's description of its topics, and the address of its Kafka."""
         return await self._http.topics()
+
+
+def _query_fields(topic: str, reading: Reading) -> dict[str, Any]:
+    """Return the fields of a query that is sent by HTTP."""
+    fields = Ask("sow", topic, **reading).request("")
+    return {name: fields[name] for name in QUERY_FIELDS if name in fields}
 
 
 def _texts(fresh: Fresh) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """A live mapping of SOW keys to records, with callbacks for its changes. No I/O; safe to read from any thread."""
 
-import json
 import logging
 import threading
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
@@ -11,10 +10,9 @@ import orjson
 from sortedcontainers import SortedList
 
 from sowline.client.html_table import ROWS_MAX, html_table
-from sowline.client.records import Effect, Record, RecordSet
+from sowline.client.records import Effect, Record, RecordSet, RowSlice, read_body
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import Order, SortKey, parse_order
-from sowline.model.exact_numbers import read_exact
 from sowline.model.key import hash_of
 from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message
@@ -64,6 +62,10 @@ class _SortKeys(Protocol):
     def remove(self, key: SortKey, /) -> None:
         """Remove one that is there."""
 
+    def islice(self, start: int, stop: int | None, /) -> Iterator[SortKey]:
+        """Yield those from one index to another."""
+        ...
+
     def __iter__(self) -> Iterator[SortKey]: ...
 
 
@@ -83,6 +85,7 @@ class RecordView(Mapping[str, Record]):
         self._in_callbacks = False
         self._shown: ServedRequest | None = None
         self._waiting: list[Waiting] = []
+        self._steps = 0
         self._error: SowlineError | None = None
         self._proofs: list[bool | SowlineError] = []
         """The results of the service's checks: whether the view was correct, or why there was no check."""
@@ -94,7 +97,7 @@ class RecordView(Mapping[str, Record]):
         with self._lock:
             body = self._records.bodies[key]
         # Without the lock: bodies are replaced, never changed, and a large one takes long to parse.
-        return _parse(body)
+        return read_body(body)
 
     def __len__(self) -> int:
         with self._lock:
@@ -125,7 +128,7 @@ class RecordView(Mapping[str, Record]):
     def _repr_html_(self) -> str:
         """Return the first records as a table, which notebooks show."""
         with self._lock:
-            first = [(key, _parse(body)) for key, body in self._bodies_in_order(ROWS_MAX)]
+            first = [(key, read_body(body)) for key, body in self._bodies_in_order(stop=ROWS_MAX)]
             ended = "" if self._error is None else f"; no longer kept up to date: {self._error.reason}"
             return html_table(f"{type(self).__name__} of {self._topic}", first, len(self), ended)
 
@@ -145,14 +148,28 @@ class RecordView(Mapping[str, Record]):
         with self._lock:
             return Saved(self.bookmark, dict(self._bodies_in_order()))
 
-    def _bodies_in_order(self, limit: int | None = None) -> list[tuple[str, bytes]]:
+    def rows(self, first: int, count: int) -> RowSlice:
+        """Return up to `count` records from an index on, in the order of the view, as they are at one instant."""
+        with self._lock:
+            ended = "" if self._error is None else self._error.reason
+            return RowSlice(self._bodies_in_order(first, first + count), len(self), ended, self._steps)
+
+    def _bodies_in_order(self, start: int = 0, stop: int | None = None) -> list[tuple[str, bytes]]:
         with self._lock:
             bodies = self._records.bodies
             if not self._order.terms:
-                return list(islice(bodies.items(), limit))
-            keys = (sort_key[-1].decode() for sort_key in islice(self._sorted, limit))
+                return list(islice(bodies.items(), start, stop))
+            keys = (sort_key[-1].decode() for sort_key in self._sorted.islice(start, stop))
             # A list, because a generator would see what changes later (test_an_iterator_sees_one_instant).
             return [(key, bodies[key]) for key in keys]
+
+    def wake_after(self, steps: int, wake: Callable[[], object]) -> None:
+        """Call `wake` once: after more steps than `steps`, or when the view is no longer kept up to date."""
+
+        def answer(error: BaseException | None) -> None:
+            wake()
+
+        self._begin_to_wait(Waiting(lambda: self._steps > steps, answer))
 
     # called by the thread or task that keeps the view up to date
 
@@ -170,6 +187,7 @@ class RecordView(Mapping[str, Record]):
                 if effects is None:
                     continue
                 self._arrange(effects)
+                self._steps += 1
                 if number == len(batch):
                     self._show(shown)
                 self._in_callbacks = True
@@ -257,12 +275,12 @@ class RecordView(Mapping[str, Record]):
         try:
             if now is None:
                 if on_remove is not None and before is not None:
-                    on_remove(key, _parse(before), reason)
+                    on_remove(key, read_body(before), reason)
             elif before is None:
                 if on_insert is not None:
-                    on_insert(key, _parse(now))
+                    on_insert(key, read_body(now))
             elif on_update is not None:
-                on_update(key, _parse(now), _parse(before))
+                on_update(key, read_body(now), read_body(before))
         except Exception:
             log.exception("a callback of %r failed", self)
 
@@ -277,7 +295,7 @@ class RecordView(Mapping[str, Record]):
     def _sort_key(self, key: str, body: bytes) -> SortKey:
         # Services sort integers beyond 64 bits as doubles, with those that are equal then by SOW key
         # (test_integers_beyond_64_bits_are_in_the_order_of_the_service).
-        return self._order.key(_parse(body, orjson.loads), key.encode())
+        return self._order.key(read_body(body, orjson.loads), key.encode())
 
     def _arrange(self, effects: list[Effect]) -> None:
         if not self._order.terms:
@@ -297,22 +315,14 @@ class _Items(ItemsView[str, Record]):
     _mapping: RecordView
 
     def __iter__(self) -> Iterator[tuple[str, Record]]:
-        return ((key, _parse(body)) for key, body in self._mapping._bodies_in_order())
+        return ((key, read_body(body)) for key, body in self._mapping._bodies_in_order())
 
 
 class _Values(ValuesView[Record]):
     _mapping: RecordView
 
     def __iter__(self) -> Iterator[Record]:
-        return (_parse(body) for _, body in self._mapping._bodies_in_order())
+        return (read_body(body) for _, body in self._mapping._bodies_in_order())
 
     def __contains__(self, value: object) -> bool:
         return any(value == record for record in self)
-
-
-def _parse(body: bytes, parse: Callable[[bytes], Record] = read_exact) -> Record:
-    try:
-        record = parse(body)
-    except orjson.JSONDecodeError:  # a number that is out of its range
-        record = json.loads(body)
-    return record

@@ -4,13 +4,16 @@ Messages that belong together are applied together: the messages with `more` and
 its `group_begin` to its `group_end`. Records are held as the exact text that was sent.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Unpack
 
 import msgspec
+import orjson
 
 from sowline.errors import SowlineError
 from sowline.model.difference import difference
+from sowline.model.exact_numbers import read_exact
 from sowline.model.merge import merge, take_out
 from sowline.subscriptions.ask import Ask, Reading
 from sowline.subscriptions.position_tracker import PositionTracker
@@ -40,6 +43,28 @@ def asked_records(topic: str, **reading: Unpack[Reading]) -> Ask:
             "invalid options", "expected options without format=native: records are dicts here"
         )
     return ask
+
+
+def read_body(body: bytes, read: Callable[[bytes], Record] = read_exact) -> Record:
+    """Return a body as a dict."""
+    try:
+        record = read(body)
+    except orjson.JSONDecodeError:  # a number that is out of its range
+        record = json.loads(body)
+    return record
+
+
+class RowSlice(NamedTuple):
+    """Records of a view that follow each other, as they are at one instant."""
+
+    bodies: list[tuple[str, bytes]]
+    """SOW keys and bodies, in the order of the view."""
+    total: int
+    """The number of all records of the view."""
+    ended: str
+    """The reason why the view is no longer kept up to date; empty while it is."""
+    steps: int
+    """How many steps the view had taken."""
 
 
 class Effect(NamedTuple):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote
@@ -84,7 +84,7 @@ class Writing:
         if wait:
             _check_no_report(on_delivery)
             return await self._post_record(topic, "publish", data, writing)
-        (await self.publisher()).publish(topic, data, on_delivery=on_delivery, **writing)
+        await self._write(topic, lambda one: one.publish(topic, data, on_delivery=on_delivery, **writing))
         return None
 
     async def delta_publish(
@@ -104,7 +104,9 @@ class Writing:
             _check_no_report(on_delivery)
             fields = writing.get("fields", ())
             return await self._post_record(topic, "delta_publish", data, writing, fields)
-        (await self.publisher()).delta_publish(topic, data, on_delivery=on_delivery, **writing)
+        await self._write(
+            topic, lambda one: one.delta_publish(topic, data, on_delivery=on_delivery, **writing)
+        )
         return None
 
     @property
@@ -193,7 +195,7 @@ class Writing:
             _check_no_report(on_delivery)
             [outcome] = await self._post_deltas(topic, key, [delta], writing)
             return outcome
-        (await self.publisher()).delta(topic, key, delta, on_delivery=on_delivery, **writing)
+        await self._write(topic, lambda one: one.delta(topic, key, delta, on_delivery=on_delivery, **writing))
         return None
 
     async def deltas(
@@ -215,7 +217,9 @@ class Writing:
             _check_no_report(on_delivery)
             texts = [text.decode() for text in read_stream(stream, writing)]
             return await self._post_deltas(topic, key, texts, writing)
-        (await self.publisher()).deltas(topic, key, stream, on_delivery=on_delivery, **writing)
+        await self._write(
+            topic, lambda one: one.deltas(topic, key, stream, on_delivery=on_delivery, **writing)
+        )
         return []
 
     async def _post_deltas(
@@ -240,16 +244,17 @@ class Writing:
         keys: Sequence[str] | None = None,
         data: Body | None = None,
         key: str | None = None,
+        correlation: str | None = None,
         **tagging: Unpack[Tagging],
     ) -> int:
         """Delete the records that a filter (`1=1`: every one), SOW keys or `data` select; exactly one of them.
 
         On a topic whose publishers give keys, a `key` names the record, and `data` is optional. It takes effect after
         everything that was published before. Returns how many records were deleted, once the service has applied it.
-        The topic may be a pattern.
+        The topic may be a pattern. Subscribers get `correlation` with each record that goes.
         """
         await self.flush()
-        tagged = _tagged(tagging)
+        tagged = _tagged(tagging) | ({} if correlation is None else {"correlation": correlation})
         if keys is not None and not (filter or data or key):
             return sum([await self._post_delete(topic, {"keys": part, **tagged}) for part in _portions(keys)])
         selected = {"filter": filter or "", "keys": joined_keys(keys or ()), "sow_key": key or "", **tagged}
@@ -269,16 +274,38 @@ class Writing:
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.flush)
 
-    async def publisher(self) -> Publisher:
-        """Return the client's publisher, created at first use from the service's description of its topics."""
-        if self._publisher is None:
-            answer = await self._http.topics()
-            config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
-            # Another first write may have made it meanwhile: with a second one of the same id, commands of one would
-            # count as repeats of the other's.
-            if self._publisher is None:
-                self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
+    async def publisher(self, topic: str) -> Publisher:
+        """Return the client's publisher; it knows this topic, unless the service doesn't.
+
+        Created at first use. A topic that it doesn't know may have been defined since, so the service is asked again
+        (test_a_connected_client_writes_to_a_new_topic).
+        """
+        if self._publisher is None or topic not in self._publisher:
+            return await self._redefined_publisher()
         return self._publisher
+
+    async def _redefined_publisher(self) -> Publisher:
+        """Return the client's publisher, which knows the topics as they are now."""
+        answer = await self._http.topics()
+        # Another first write may have made it meanwhile: with a second one of the same id, commands of one would
+        # count as repeats of the other's.
+        if self._publisher is None:
+            config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
+            self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
+        else:
+            self._publisher.redefine(topics_of(answer))
+        return self._publisher
+
+    async def _write(self, topic: str, write: Callable[[Publisher], None]) -> None:
+        """Have the publisher write; if a record is too large, by the limit that the topic has now."""
+        try:
+            write(await self.publisher(topic))
+        except SowlineError as error:
+            if error.reason != "too large":
+                raise
+            # The limit may have been raised since the publisher read it: nothing was written yet, for the check comes
+            # first (test_a_connected_client_writes_by_a_raised_limit).
+            write(await self._redefined_publisher())
 
 
 def _check_no_report(on_delivery: OnDelivery | None) -> None:

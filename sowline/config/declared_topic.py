@@ -160,8 +160,6 @@ class DeclaredTopic(TopicsModel):
             if _has_sow(given) and not isinstance(given.get("key"), (dict, SuppliedKey, GeneratedKey)):
                 given["key_domain"] = given.get("key_domain") or given["name"]
             given["log"] = given.get("log") or default_log(given["name"])
-            if isinstance(given.get("key"), str):
-                given["key"] = (given["key"],)
         return given
 
     @field_validator("key")

@@ -35,6 +35,19 @@ def _shard(given: Any) -> Any:
     return read_shard(given) if isinstance(given, str) else given
 
 
+def node_urls(text: str) -> list[str]:
+    """Return the URLs in the setting `nodes`; raise `bad configuration`."""
+    urls = [url.strip().rstrip("/") for url in text.split(",") if url.strip()]
+    wrong = [url for url in urls if not url.startswith(("http://", "https://"))]
+    if not urls or wrong:
+        raise SowlineError(
+            "bad configuration",
+            "expected SOWLINE_NODES to have the URLs of query services, such as http://query-0:8080,"
+            f" got {(wrong or [text])[0]!r}",
+        )
+    return urls
+
+
 class Settings(PlainNumbers):
     """The settings of a service. Each field is read from the variable `SOWLINE_<FIELD>`."""
 

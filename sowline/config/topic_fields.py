@@ -38,6 +38,8 @@ KEY_FIELDS_MAX = 16
 # Kafka allows 249 characters, and refuses `.` and `..`. The rest is for endings such as `.partials.schemas`.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_DURATION = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
+"""For editors: `parse_duration_ms` decides."""
 _PLAIN_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
 
 
@@ -78,6 +80,11 @@ def _key_path(path: str) -> str:
     names = key_steps(path)
     plain = "".join(f"/{name}" for name in names)
     return plain if _PLAIN_KEY_PATH.fullmatch(plain) else str(Path(names))
+
+
+def _several(given: Any) -> Any:
+    """Accept one text instead of a list of one."""
+    return (given,) if isinstance(given, str) else given
 
 
 def _field_path(text: str) -> str:
@@ -166,7 +173,11 @@ def _kind_of_key(given: Any) -> str:
 TopicName = Annotated[str, AfterValidator(topic_name)]
 KafkaName = Annotated[str, AfterValidator(_kafka_name)]
 KeyPath = Annotated[str, AfterValidator(_key_path)]
-KeyFields = Annotated[tuple[KeyPath, ...], Field(max_length=KEY_FIELDS_MAX)]
+KeyFields = Annotated[
+    tuple[KeyPath, ...],
+    Field(max_length=KEY_FIELDS_MAX),
+    BeforeValidator(_several, json_schema_input_type=str | tuple[str, ...]),
+]
 Key = Annotated[
     Annotated[KeyFields, Tag("[fields]")]
     | Annotated[SuppliedKey, Tag("[supplied]")]
@@ -178,8 +189,16 @@ Preprocessing = Annotated[str, AfterValidator(_preprocessing_text)]
 Enrichment = Annotated[str, AfterValidator(_enrichment_text)]
 HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDEX_FIELDS_MAX)]
 RecoveryPoint = Annotated[str, AfterValidator(_recovery_point)]
-DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
-Lifetime = Annotated[Expiration, BeforeValidator(_expiration)]
+DurationMs = Annotated[
+    int, BeforeValidator(parse_duration_ms, json_schema_input_type=Annotated[str, Field(pattern=_DURATION)])
+]
+Lifetime = Annotated[
+    Expiration,
+    BeforeValidator(
+        _expiration,
+        json_schema_input_type=Annotated[str, Field(pattern=f"^({DISABLED}|{ENABLED})$|{_DURATION}")],
+    ),
+]
 
 
 class HistoryDefinition(TopicsModel):

@@ -14,7 +14,16 @@ from sowline.changes.progress import ChangesId
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
 from sowline.kafka.admin import Cluster, compaction_lag_ms, wait_for_answer
-from sowline.kafka.clients import REPORT_ENDS, Behind, of_many, plain_consumer, poll_batch, raising
+from sowline.kafka.clients import (
+    REPORT_ENDS,
+    Behind,
+    assign_more,
+    of_many,
+    plain_consumer,
+    poll_batch,
+    raising,
+    wake_fetchers,
+)
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 
 log = structlog.get_logger()
@@ -90,6 +99,7 @@ class ChangesDriver:
         if partition in self._paused:
             self._paused.remove(partition)
             self.consumer.resume([TopicPartition(*partition)])
+            wake_fetchers(self.consumer)
 
     def starts(self, partitions: Iterable[ChangesPartition]) -> list[TopicPartition]:
         """Return where the readers of partitions read next."""
@@ -186,12 +196,13 @@ class AssignedChanges(ChangesDriver):
         """Read a topic, too, by readers that were prepared; the other partitions are read on."""
         self._topics[topic.changes] = topic
         self._take(readers)
-        self.consumer.incremental_assign(self.starts(readers))
+        assign_more(self.consumer, self.starts(readers))
 
     def remove(self, topic: TopicDefinition) -> list[ChangesPartition]:
         """Read no more of a topic; return the partitions that were read."""
         removed = [partition for partition in self.readers if partition[0] == topic.changes]
         self.consumer.incremental_unassign([TopicPartition(*partition) for partition in removed])
+        wake_fetchers(self.consumer)
         for partition in removed:
             del self.readers[partition]
             self.loading.pop(partition, None)
@@ -229,7 +240,7 @@ class MemberChanges(ChangesDriver):
 
         def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             opened([one.partition for one in partitions])
-            consumer.incremental_assign(self.starts((one.topic, one.partition) for one in partitions))
+            assign_more(consumer, self.starts((one.topic, one.partition) for one in partitions))
             self.is_member = True
 
         def on_revoke(consumer: Consumer, partitions: list[TopicPartition]) -> None:

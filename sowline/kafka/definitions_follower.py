@@ -35,6 +35,8 @@ log = structlog.get_logger()
 LOOK_SECONDS = 0.5
 AGAIN_SECONDS = 10.0
 """How often a definition that Kafka has refused is tried again."""
+DIFFERING_SECONDS = 10.0
+"""How long the log may have other definitions than this service: services read a changed file at different times."""
 
 Take = Callable[[Followed], None]
 """Called in the follower's thread with the topics to run by from now on, and the differences from before."""
@@ -64,11 +66,19 @@ class DefinitionsFollower:
     """The definitions that a service runs by, and why others of its file are not in effect."""
 
     def __init__(
-        self, settings: Settings, topics: Topics, stop: threading.Event, take: Take, *, creates: bool = True
+        self,
+        settings: Settings,
+        topics: Topics,
+        stop: threading.Event,
+        take: Take,
+        *,
+        creates: bool = True,
+        log_differences: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """Follow the file of the settings after `start`; `topics` are those that were read from it.
 
-        Unless it `creates` the Kafka topics of definitions, it doesn't ask Kafka at all.
+        Unless it `creates` the Kafka topics of definitions, it doesn't ask Kafka at all. `log_differences` returns a
+        sentence for each definition in effect of which the log has another one.
         """
         self.topics = topics
         """The definitions in effect."""
@@ -81,6 +91,10 @@ class DefinitionsFollower:
         self._fault: str | None = None
         self._by_kafka: dict[Key, str] = {}
         self._again_at = 0.0
+        self._log_differences = log_differences
+        self._differing_since: dict[str, float] = {}
+        self.differing: tuple[str, ...] = ()
+        """How the definitions in effect differ from those that the log has had for some time."""
         self._thread = threading.Thread(target=self._run, name="definitions", daemon=True)
 
     def start(self) -> None:
@@ -96,6 +110,7 @@ class DefinitionsFollower:
         try:
             while not self._stop.is_set():
                 self.look(time.monotonic())
+                self.look_at_the_log(time.monotonic())
                 self._stop.wait(LOOK_SECONDS)
         except Exception as error:
             # Without this, the service would seem to follow a file that it no longer reads
@@ -108,6 +123,17 @@ class DefinitionsFollower:
         if self._file.look() or (self._by_kafka and now >= self._again_at):
             self._again_at = now + AGAIN_SECONDS
             self._take_in(self._file)
+
+    def look_at_the_log(self, now: float) -> None:
+        """Note, and log once, what the log has had another definition of for some time."""
+        self._differing_since = {one: self._differing_since.get(one, now) for one in self._log_differences()}
+        differing = tuple(
+            one for one, since in self._differing_since.items() if now - since >= DIFFERING_SECONDS
+        )
+        for one in differing:
+            if one not in self.differing:
+                log.warning("definition differs from the log", why=one)
+        self.differing = differing
 
     def _take_in(self, file: TopicsFile) -> None:
         """Hand over what can take effect, and note the rest."""
@@ -169,9 +195,13 @@ class DefinitionsFollower:
         return self._fault or self._file.problem
 
     def note(self) -> str | None:
-        """Return what of the file is not in effect, and why; None if all of it is."""
+        """Return what of the file is not in effect, and what is in effect only here; None if there is neither."""
         parts = [*([self._problem] if self._problem else []), *map(str, self.refused)]
-        return f"not in effect: {'; '.join(parts)}" if parts else None
+        notes = [
+            *([f"not in effect: {'; '.join(parts)}"] if parts else []),
+            *([f"older or newer than the log: {'; '.join(self.differing)}"] if self.differing else []),
+        ]
+        return "; ".join(notes) or None
 
     def details(self) -> dict[str, Any]:
         """Return the definitions in effect, without their content, and what is refused, for `/status`."""
@@ -181,6 +211,7 @@ class DefinitionsFollower:
                 "digest": digest_of(described),
                 "described": [one.sent() for one in described],
                 "not_in_effect": [str(change) for change in self.refused],
+                "log_differences": list(self._log_differences()),
                 "problem": self._problem,
             }
         }
@@ -191,6 +222,11 @@ class DefinitionsFollower:
             "sowline_definitions_refused",
             "Definitions of the file that are not in effect, counting a file that can't be read as one",
             value=len(self.refused) + (self._problem is not None),
+        )
+        yield GaugeMetricFamily(
+            "sowline_definitions_differing",
+            "Definitions in effect here of which the log has another one, older or newer",
+            value=len(self.differing),
         )
 
 

@@ -10,10 +10,9 @@ from sowline.kafka.clients import exact_producer, produce
 class ExactOutput:
     """The producer of one runner. After a failure it can't be used any more: create a new one."""
 
-    def __init__(self, kafka: KafkaConfig, topic: str, bytes_max: int) -> None:
-        """Prepare to write messages of at most `bytes_max` bytes to a topic."""
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
         self._topic = topic
-        self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
+        self._producer = exact_producer(kafka, error_cb=self._on_error)
         self._failed: KafkaError | None = None
         """Why this producer failed or lost a message; a new one may succeed."""
         self.written = 0

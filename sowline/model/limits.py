@@ -59,6 +59,11 @@ class Limits:
         # is full (test_each_partition_has_its_share_rounded_up).
         return None if self.records_max is None else -(-self.records_max // partitions)
 
+    def differing(self, other: Self) -> list[str]:
+        """Return the fields in which the limits differ, by their names in `topics.yaml`."""
+        names = [name for name in self.__slots__ if getattr(self, name) != getattr(other, name)]
+        return ["reader_schema" if name == "schema" else name for name in names]
+
     def fields(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         # Versions that know no schemas must still read the limits of topics without one.

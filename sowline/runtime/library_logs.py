@@ -10,12 +10,10 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import structlog
+from sowline.lazy_log import log
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
-
-log = structlog.get_logger()
 
 LIBRDKAFKA = "librdkafka"
 """The logger of the Kafka client. It logs almost nothing unless its options `log_level` and `debug` are set."""

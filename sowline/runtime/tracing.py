@@ -12,16 +12,13 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from sowline.commands.traceparent import TRACEPARENT, is_sampled
+from sowline.lazy_log import log
 from sowline.version import __version__, installing
 
 if TYPE_CHECKING:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
-
-log = structlog.get_logger()
 
 ASKING: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """Each of these variables requests traces if it is set, and so does `OTEL_TRACES_EXPORTER=otlp`."""

@@ -30,7 +30,14 @@ from sowline.serving.sessions.session import NewCommands
 from sowline.serving.sessions.websocket_api import WebSocketApi
 
 METHODS = ("GET", "POST", "DELETE")
-HEADERS = ("authorization", "content-type", "last-event-id")
+HEADERS = (
+    "authorization",
+    "content-type",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+)
 EXPOSED_HEADERS = ("sowline-bookmark", "sowline-lag-seconds", "sowline-warning")
 """Headers that pages of other origins may send in a request, and may read in a response."""
 

@@ -21,8 +21,7 @@ from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.queries import HttpQueries, Turn
 from sowline.serving.http.requests import (
     NDJSON,
-    header_text,
-    instant_headers,
+    accepts,
     path_of,
     readable_fields,
     request_of,
@@ -30,31 +29,16 @@ from sowline.serving.http.requests import (
     sow_fields_in,
     with_first,
 )
+from sowline.serving.http.tables import TABLE_FIELDS, BegunQuery, answer_headers, table_response
 from sowline.serving.http.typed_format import typed_fields, typed_records, wants_typed
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QuerySlots
 from sowline.serving.refusal import refused
-from sowline.serving.result import Result
 from sowline.serving.writes.http_api import WritesApi
 from sowline.serving.writes.pending_commands import WriteService
-from sowline.wire.media_types import NATIVE
+from sowline.wire.media_types import ARROW, NATIVE
 from sowline.wire.request import Sow
 from sowline.wire.server_message import one_line
-
-
-class BegunQuery(Protocol):
-    """A query that has begun."""
-
-    @property
-    def result(self) -> Result:
-        """Its counts and warnings."""
-
-    @property
-    def bookmark(self) -> str:
-        """The bookmark of its instant."""
-
-    def records(self) -> AsyncIterator[RecordPortion]:
-        """Yield the records."""
 
 
 class ServiceParts(Protocol):
@@ -116,6 +100,7 @@ class TopicsApi(ABC, Generic[Q]):
             {
                 "kafka": self._settings.kafka_advertised or self._settings.kafka,
                 "shard": self._shard,
+                "agent_writes": rights.allows_agent_writes,
                 "topics": [
                     described | {"select": readable_fields(rights.read, name)}
                     for name, described in zip(names, self._described(names, rights), strict=True)
@@ -148,6 +133,8 @@ class TopicsApi(ABC, Generic[Q]):
 
         The header Sowline-Bookmark has the bookmark of the instant.
         """
+        if accepts(request, ARROW):
+            return await self._table(request, turn)
         is_typed = wants_typed(request)
         fields = typed_fields(request, await self._request_fields(request))
         query = await self._begin_query(await request_of(Sow, fields), rights_in(request), turn)
@@ -155,19 +142,34 @@ class TopicsApi(ABC, Generic[Q]):
         lines = self._ending(query, typed_records(records, self._topics) if is_typed else _lines(records))
         # Compute the first line before the headers are sent: after them, an error could only cut the answer.
         first = await anext(lines, b"")
-        headers = instant_headers(query.bookmark, query.result.lag_seconds)
-        if query.result.warnings:
-            headers["Sowline-Warning"] = header_text("; ".join(query.result.warnings))
         media_type = NATIVE if is_typed else NDJSON
-        return StreamingResponse(with_first(first, lines), media_type=media_type, headers=headers)
+        return StreamingResponse(
+            with_first(first, lines), media_type=media_type, headers=answer_headers(query)
+        )
+
+    async def _table(self, request: HttpRequest, turn: Turn) -> Response:
+        """Stream the records that match as one table."""
+        fields, rights = await self._request_fields(request, TABLE_FIELDS), rights_in(request)
+
+        async def begin(given: dict[str, Any]) -> Q:
+            return await self._begin_query(await request_of(Sow, given), rights, turn)
+
+        return await table_response(fields, begin, self._close)
 
     @abstractmethod
     async def _begin_query(self, asked: Sow, rights: Rights, turn: Turn) -> Q:
         """Return the query that a request asks for; it has begun, in its turn."""
 
-    def _ending(self, query: Q, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Return the lines of an answer; after them, or if the client leaves, the query ends."""
-        return lines
+    async def _ending(self, query: Q, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the lines of an answer; after them, or if the client leaves, the query ends."""
+        try:
+            async for portion in lines:
+                yield portion
+        finally:
+            await self._close(query)
+
+    async def _close(self, query: Q) -> None:
+        """End a query, whether its records were read or not."""
 
     async def explain(self, request: HttpRequest, turn: Turn) -> Response:
         """Report the access path that a query would take in each topic, and how many records it would examine."""
@@ -187,8 +189,8 @@ class TopicsApi(ABC, Generic[Q]):
     @abstractmethod
     async def _record(self, address: Address, request: HttpRequest, turn: Turn) -> Response: ...
 
-    async def _request_fields(self, request: HttpRequest) -> dict[str, Any]:
-        fields = await sow_fields_in(request, self._settings.frame_bytes_max)
+    async def _request_fields(self, request: HttpRequest, own: Sequence[str] = ()) -> dict[str, Any]:
+        fields = await sow_fields_in(request, self._settings.frame_bytes_max, own)
         return {"topic": request.path_params["topic"]} | fields
 
 

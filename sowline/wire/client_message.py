@@ -29,6 +29,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     - `warnings`, in a `group_begin`: sentences about probable mistakes in the request, such as an unknown field.
     - `missing`, in a `group_begin` with the option `partial`: by topic, the partitions whose records are missing.
     - `correlation_id`: the text that came with the command that caused this `publish` or `oof`.
+    - `rank`: with that option, the number of records before this one in the order, after the step.
     - `native`: True if `body` is in the message type of its topic, because the options have `format=native`.
     - `problem`: with `native`, why the record can't be written in that message type; `body` is empty then.
     """
@@ -54,6 +55,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     missing: dict[str, tuple[int, ...]] = {}
     native: bool = False
     problem: str = ""
+    rank: int | None = None
 
     @property
     def is_silent(self) -> bool:
@@ -83,6 +85,7 @@ class _Record(msgspec.Struct, gc=False):
     updated_at: str | None = None
     timestamp: str | None = None
     intrinsics: dict[str, Any] | None = None
+    rank: int | None = None
 
 
 Command = Literal[
@@ -124,6 +127,7 @@ class Received(msgspec.Struct):
     correlation_id: str | None = None
     warnings: tuple[str, ...] = ()
     missing: dict[str, tuple[int, ...]] = {}
+    rank: int | None = None
     rights: str = ""
     expires_in: float | None = None
 
@@ -152,6 +156,7 @@ class Received(msgspec.Struct):
                 intrinsics=record.intrinsics,
                 native=record.size is not None,
                 problem=record.problem,
+                rank=record.rank,
             )
 
     def _message(self) -> Message:
@@ -176,6 +181,7 @@ class Received(msgspec.Struct):
             missing=self.missing,
             native=self.size is not None,
             problem=self.problem,
+            rank=self.rank,
         )
 
 

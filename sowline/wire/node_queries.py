@@ -79,7 +79,8 @@ def read_of(request: Read, command: str, floor: PositionsByLog, ack_type: str) -
         topic=request.topic,
         filter=request.filter,
         condition=request.condition,
-        options=options_text(request.options),
+        # The rank among the records of a node is not that among all: the gateway adds it.
+        options=options_text(replace(request.options, rank=False)),
         order_by=request.order.text,
         sow_keys=request.sow_keys or NO_KEYS,
         bookmark=request.bookmark,

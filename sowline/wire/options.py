@@ -31,6 +31,7 @@ _WORDS = (
     "pause",
     "current",
     "partial",
+    "rank",
 )
 _NOT_FOUND = ("fail", "now", "epoch", "reset")
 _FORMATS = ("json", "native")
@@ -101,10 +102,13 @@ class Options:
     pause: bool = False
     """Begin [paused](bookmarks.md#pausing)."""
     current: bool = False
-    """If a topic has no history, return the current records for a request at a past time."""
+    """For a request at a past time, return the current records of a topic without history."""
     partial: bool = False
     """If a [shard](deploy.md#shards-and-gateways) is unavailable, return the result of a `sow` without it.
     `group_begin` then contains a warning, and `missing` lists the partitions by topic."""
+    rank: bool = False
+    """Add to each record of a sorted `sow`, and to each record and `publish` of a page, its
+    [rank](queries.md#ranks): the number of records before it that you may read."""
     bookmark_not_found: str = "fail"
     """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (the default), begin now,
     begin at the oldest available position, or send a new group marked `"reset": true`."""
@@ -112,7 +116,7 @@ class Options:
     """Limit the [rate](bookmarks.md#rate): messages or bytes per second, or a multiple of the original
     speed."""
     conflation: int | None = None
-    """Send the result of each interval: [conflation](#conflation)."""
+    """Send only the result of each interval: [conflation](#conflation)."""
     conflation_key: tuple[Path, ...] = ()
     """In each interval, send only the last of the records with equal values in these fields."""
     format: Literal["json", "native"] = "json"
@@ -135,13 +139,16 @@ class Options:
         """Whether records are sent in the message type of their topic."""
         return self.format == "native"
 
-    def shows_like(self, other: "Options") -> bool:
-        """Return whether both options show a record, or a group, with the same content."""
-        return (self.select, self.intrinsics, self.grouping, self.projection) == (
+    def shows_like(self, other: "Options", *, is_same_order: bool = True) -> bool:
+        """Return whether both show a record, or a group, with the same content, and with a rank in the same order."""
+        if self.rank and not is_same_order:
+            return False
+        return (self.select, self.intrinsics, self.grouping, self.projection, self.rank) == (
             other.select,
             other.intrinsics,
             other.grouping,
             other.projection,
+            other.rank,
         )
 
 
@@ -218,6 +225,11 @@ def _consistent(options: Options) -> Options:
         unfit = "projection=[…]" if options.projection else "select=[…]"
         raise _invalid(
             f"expected format=native without {unfit}: a message type can only express whole records; use JSON"
+        )
+    if options.rank and options.no_empties:
+        # A record can move because of a field that the subscriber has not selected: its delta is empty.
+        raise _invalid(
+            "expected rank without no_empties, which leaves out messages that only report a new rank"
         )
     if options.conflation_key and options.conflation is None:
         raise _invalid("expected conflation=… together with conflation_key=[…], got the key alone")

@@ -106,6 +106,11 @@ class Read(QueryRequest, frozen=True):
     is_delta: ClassVar[bool] = False
     """Whether the service sends only the changed fields of records that the subscription holds."""
 
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the records have an order, and so each a rank. With a limit alone, they are in that of SOW keys."""
+        return bool(self.order.terms) or self.top_n is not None
+
 
 class Sow(Read, frozen=True):
     """Reads matching records."""
@@ -128,6 +133,11 @@ class Subscribe(Read, frozen=True):
     def is_window(self) -> bool:
         """Whether it subscribes to a page or to groups rather than to single records."""
         return self.skip_n is not None or bool(self.options.projection)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether it subscribes to a page: only that stays in its order."""
+        return self.skip_n is not None and self.top_n is not None
 
 
 class SowAndSubscribe(Subscribe, frozen=True):

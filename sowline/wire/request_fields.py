@@ -106,7 +106,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     command: str
     """The command."""
     command_id: str = ""
-    """The command's name in acknowledgements, and the default for `sub_id` and `query_id`."""
+    """Identifies the command in acknowledgements; the default for `sub_id` and `query_id`."""
     topic: str = ""
     """The topic's name, or `^` and a pattern: [several topics](#several-topics)."""
     filter: str = ""
@@ -144,12 +144,12 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the
     first records by SOW key."""
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+    """The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
     `sow_and_subscribe`, it requests a [page](#pages-and-groups)."""
     sow_keys: SowKeys = NO_KEYS
     """Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string
-    [with commas or as a JSON array](kafka.md#lists-of-sow-keys). It also applies to live messages. An empty
-    list has no effect. Keys without a record are ignored."""
+    [with commas or as a JSON array](kafka.md#lists-of-sow-keys). The list also selects live messages. An
+    empty list selects by `filter` alone. Keys without a record are ignored."""
     data: msgspec.Raw = msgspec.Raw(b"")
     """The record that a command [writes](#writing), or the text of a `delta`."""
     expiration: Annotated[float, Meta(extra_json_schema={"minimum": 0})] | None = None

@@ -30,6 +30,7 @@ from sowline.wire.request import (
     OutcomeRequest,
     Pause,
     R,
+    Read,
     ReadTimeline,
     Request,
     Resume,
@@ -164,9 +165,19 @@ def _maker(kind: type[Request]) -> Parse:
         values = [acks, *sent(fields)]
         for position, parse_field in parsed:
             values[position] = parse_field(fields)
-        return kind(*values)
+        return _with_ranks(kind(*values))
 
     return made if parsed else taken
+
+
+def _with_ranks(request: Request) -> Request:
+    """Return the request; raise `invalid options` if it asks for ranks of records that have no order."""
+    if isinstance(request, Read) and request.options.rank and not request.is_sorted:
+        raise SowlineError(
+            "invalid options",
+            "expected rank with a sow that has order_by or top_n, or a subscription to a page (skip_n and top_n)",
+        )
+    return request
 
 
 def _flush(fields: RequestFields, acks: frozenset[str]) -> FlushRequest:

@@ -81,6 +81,17 @@ def escaped(sow_key: bytes) -> bytes:
     return sow_key if sow_key.isalnum() else orjson.dumps(sow_key.decode())[1:-1]
 
 
+def with_rank(message: bytes, rank: int) -> bytes:
+    """Return a message or a record with its rank."""
+    # In front: services write the data last.
+    return b'{"rank":%d,%b' % (rank, message[1:])
+
+
+def with_ranks(records: Sequence[bytes], first: int) -> list[bytes]:
+    """Return the records of `sow` messages with their ranks, which begin with `first`."""
+    return [with_rank(record, rank) for rank, record in enumerate(records, first)]
+
+
 def sow_batch(
     query_id: str, topic: str, records: Iterable[bytes], ordering: Sequence[Sequence[Any]] | None = None
 ) -> bytes:

@@ -28,6 +28,21 @@ def browser() -> Iterator[Browser]:
         begun.close()
 
 
+@contextmanager
+def page_of(chromium: Browser) -> Iterator[Page]:
+    """Lend a page; whatever it complains of fails the test."""
+    complaints: list[str] = []
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(SECONDS_MAX * 1000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None
+        )
+        yield page
+    assert complaints == []
+
+
 class Console:
     """One page, which may ask nobody but the query service; what goes wrong in it is kept in `complaints`."""
 
@@ -43,6 +58,8 @@ class Console:
     def _note(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
+            # A test that fails for another reason shows them as well.
+            print(self.complaints[-1])
 
     def _beyond(self, route: Route) -> None:
         if urlsplit(route.request.url).scheme in ("http", "https", "ws", "wss"):

@@ -30,7 +30,7 @@ LOOKS = """async ([looks, marks]) => {
     for (const [at, cells] of rows.entries()) {
       if (!cells.some((cell) => cell.hasAttribute("data-open"))) continue;
       found.marks += 1;
-      const key = JSON.stringify(texts[at].slice(0, 2));
+      const key = texts[at].slice(0, 2).join(" · ");
       if (key !== document.querySelector("aside h2").textContent) found.wrong.push(key);
     }
   }

@@ -107,6 +107,21 @@ def test_a_change_before_the_first_rate_is_in_the_line(console: Console, flights
     expect(spark.locator(".unmeasured")).to_have_count(1)
 
 
+def test_changes_a_second_are_those_of_ten_seconds(console: Console) -> None:
+    """A topic and its view agree, though their batches come in other seconds; no changes are no number at first."""
+    console.go("topics")
+    means = console.page.evaluate(
+        """async () => {
+          const { meanOf } = await import("/console/rates.js");
+          const every = (value, seconds) => Array.from({ length: seconds }, (_, at) => (
+            { at: 1000 * at, value: at % 2 ? 0 : value }));
+          return [[10, 20], [10, 19], [0, 20], [0, 3]].map(([value, seconds]) => (
+            meanOf(every(value, seconds), 1000 * (seconds - 1)) ?? null));
+        }"""
+    )
+    assert means == [5, 5, 0, None]
+
+
 def test_one_value_does_not_rule_a_scale(console: Console) -> None:
     """The others keep their colors; the scale ends at them, and says that there is more."""
     console.go("topics")

@@ -138,7 +138,7 @@ OUTAGE_SHOWN = r"""() => {
     && text("#latency") === text("#latencies .outage-label")
     && text("#latency-of") === "since it was killed"
     && panels.length === 4
-    && panels.every((panel) => /^(as of|newest (departure|arrival)) .*\d\d:\d\d flight time$/.test(panel))
+    && panels.every((panel) => /^(as of|newest (update|arrival)) .*\d\d:\d\d flight time$/.test(panel))
     && text("#events strong") === "Materializer is dead"
     && document.querySelectorAll("#latencies .outage").length === 1
     && document.querySelectorAll("[data-part]:enabled").length === 0;
@@ -178,8 +178,15 @@ def _kill_and_recover(page: Page) -> None:
     assert {"down", "catching-up"}.isdisjoint(page.evaluate("[...moved]"))
     label = page.locator("#latencies .outage-label").text_content()
     assert label
-    # What is summary is what the page itself has waited, as the chart shows it.
+    # The line about it has the length that the chart shows; so has a page that is opened afterwards.
     expect(page.locator("#events .ok")).to_contain_text(f"Back after {label}.")
+    later = page.context.new_page()
+    later.goto(page.url)
+    expect(later.locator("#events .ok")).to_contain_text(f"Back after {label}.")
+    expect(later.locator("#latencies .outage-label")).to_have_text(label)
+    # One line before the outage, one after it.
+    later.wait_for_function("document.querySelectorAll('#latencies polyline').length > 1")
+    later.close()
 
 
 def _refuse_strangers(link: str) -> None:

@@ -51,7 +51,7 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
     ("record", "due", "status", "delay"),
     [
         ({"status": "scheduled", "hour": "18", "due": "13:30"}, "13:30", "scheduled", ""),
-        ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "due now", ""),
+        ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "at the gate", ""),
         ({"status": "late", "hour": "16", "due": "11:10"}, "11:10", "waiting", "+50"),
         (
             {"status": "departed late", "hour": "15", "due": "10:05", "dep_delay": 31},
@@ -90,7 +90,8 @@ def departures(parts: Page) -> Page:
           const part = (name) => `<tbody><tr class="part"><th><span class="${name}-count"></span></th></tr></tbody>
             <tbody class="${name}"></tbody>`;
           await dressed(`<section><div class="rows" style="flex: none"><table hidden>
-            <thead><tr><th>Due</th></tr></thead>${part("late")}${part("next")}</table>
+            <thead><tr><th>Due</th></tr></thead>${part("late")}${part("next")}
+            <tbody><tr class="part rest" hidden><th>Last</th></tr></tbody><tbody class="gone"></tbody></table>
             <p class="empty"></p></div><p class="left"></p></section>`);
           window.whole = new departures.Departures(document.querySelector("section"));
           window.drawn = (late, next, height) => {
@@ -137,14 +138,41 @@ def test_what_became_of_a_flight_that_left(departures: Page) -> None:
     departures.evaluate(
         """() => {
           const removed = (flight, status, reason) => (
-            { type: "remove", before: { carrier: "UA", flight, status }, reason });
+            { type: "remove", key: `gone ${flight}`, before: { carrier: "UA", flight, status }, reason });
           const landed = removed(1, "departed late", "match");
           const gone = removed(2, "scheduled", "match");
           whole.take({ changes: [landed, gone, { type: "insert" }, removed(3, "late", "deleted")] });
-          drawn(1, 1, 560);
+          drawn(30, 30, 560);
         }"""
     )
     assert departures.locator(".left").inner_text() == "Last to leave the board: UA 3 cancelled, UA 1 landed"
+    assert departures.locator(".gone tr:visible, .rest:visible").count() == 0
+
+
+def test_flights_that_left_fill_an_empty_board(departures: Page) -> None:
+    """At night, few flights are due; one that comes back is not among those that left."""
+    departures.evaluate(
+        """() => {
+          const removed = (flight, reason) => ({ type: "remove", key: String(flight - 1), reason,
+            before: { carrier: "UA", flight, status: "late", dep_delay: 20 } });
+          whole.take({ changes: Array.from({ length: 60 }, (_, index) => removed(60 - index, "match")) });
+          whole.take({ changes: [removed(2, "deleted")] });
+          drawn(1, 0, 560);
+        }"""
+    )
+    cells = departures.locator(".gone tr")
+    assert [one.split("\t")[1:] for one in cells.all_inner_texts()[:2]] == [
+        ["UA 2 United Air Lines", "??? → ???", "cancelled", ""],
+        ["UA 3 United Air Lines", "??? → ???", "landed", "+20"],
+    ]
+    assert departures.locator(".left").inner_text() == ""
+    box, last = (departures.locator(name).last.bounding_box() for name in (".rows", ".gone tr"))
+    assert box
+    assert last
+    assert -1 < box["y"] + box["height"] - last["y"] - last["height"] < 40
+    departures.evaluate("drawn(0, 0, 560)")
+    assert cells.first.locator("td").nth(1).inner_text() == "UA 2 United Air Lines"
+    assert departures.locator(".empty").is_hidden()
 
 
 def test_only_changed_rows_are_tinted(departures: Page) -> None:
@@ -240,7 +268,26 @@ def test_the_past_tense_is_for_what_is_over(parts: Page) -> None:
     parts.evaluate("isSettled = true, taken({}, 105.8)")
     assert parts.evaluate("[outages.phase, outages.chip]") == ["checking", "Back: comparing every record"]
     found = parts.evaluate("taken({ is_lossless: true, verdict: 'nothing was lost', records: 7 }, 106)")
-    assert found["result"] == "Back after 5.5 s. 7 flights compared: nothing was lost."
+    assert found["result"] == "Back after 5.0 s. 7 flights compared: nothing was lost."
+
+
+def test_an_outage_has_one_length(parts: Page) -> None:
+    """A page that saw it and connects again later, and a page that was opened afterwards, show the same length."""
+    seen, phases = parts.evaluate(
+        f"""() => {{
+          const pages = [new outage.Outages(), new outage.Outages()];
+          const back = {{ ...{EVENT}, back_s: 5 }};
+          const phases = [[{EVENT}, false], [back, false], [back, true], [{{ ...back, is_lossless: true }}, true]]
+            .map(([event, isLive], index) => {{
+              pages[0].take({{ events: [event], is_settled: true }}, isLive, 103 + index);
+              return pages[0].phase;
+            }});
+          pages[1].take({{ events: [{{ ...back, is_lossless: true }}], is_settled: true }}, true, 110);
+          return [pages.map(({{ spans }}) => spans), phases];
+        }}"""
+    )
+    assert seen == [[{"since": 100, "until": 105}]] * 2
+    assert phases == ["down", "catching-up", "checking", "live"]
 
 
 @pytest.mark.parametrize(

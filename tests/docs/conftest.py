@@ -17,6 +17,7 @@ SERVED = (
     "docs/tutorial.md",
     "docs/gallery.md",
     "docs/views.md",
+    "docs/agents.md",
 )
 # What other pages ask of these topics.
 MORE: list[dict[str, Any]] = [{"name": "files", "key": {"from": "kafka_key"}}]

@@ -84,7 +84,7 @@ def test_stream(text: str, deltas: str) -> None:
     assert (error is not None) == deltas.endswith("an error")
 
 
-@pytest.mark.parametrize(("text", "written"), rows_of(PAGE, "delta", "as it is written"))
+@pytest.mark.parametrize(("text", "written"), rows_of(PAGE, "delta", "what is written"))
 def test_sanitized(text: str, written: str) -> None:
     """A delta is written as the table says, or refused."""
     delta = parse_delta(text)
@@ -98,7 +98,7 @@ def test_sanitized(text: str, written: str) -> None:
 def test_writes() -> None:
     """A document goes through the writes of the table as it says."""
     document = Document("item", "a")
-    table = rows_of(PAGE, "delta", "content", "version", "changed at", "outcome", "redundant")
+    table = rows_of(PAGE, "delta", "content", "version", "last changed in version", "outcome", "redundant")
     assert table
     for number, (text, content, version, changed_at, outcome, redundant) in enumerate(table, 1):
         write = DocumentDelta(parse_delta(text), change_id_of_position(0, number), at_ms=number)
@@ -125,7 +125,7 @@ def test_error_of_a_condition(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "text", "emodb", "here", "why"), rows_of(PAGE, "rule", "for example", "EmoDB", "Sowline", "why")
+    ("rule", "text", "emodb", "here", "why"), rows_of(PAGE, "rule", "example", "EmoDB", "Sowline", "why")
 )
 def test_difference(rule: str, text: str, emodb: str, here: str, why: str) -> None:
     """An example of what differs from EmoDB comes to what the table says, and a reason is given."""

@@ -14,7 +14,7 @@ PAGE = "docs/filters.md"
 
 EXAMPLES = rows_of(PAGE, "filter", "document", "result")
 VALUES = rows_of(PAGE, "expression", "document", "value")
-FACTS = rows_of(PAGE, "expression", "about", "value")
+FACTS = rows_of(PAGE, "expression", "metadata", "value")
 SIGNATURES = rows_of(PAGE, "function", "value", "notes")
 DETERMINISM = rows_of(PAGE, "filter", "not deterministic")
 ERRORS = rows_of(PAGE, "filter", "error")

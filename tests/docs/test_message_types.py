@@ -195,7 +195,7 @@ CANONICAL: dict[str, tuple[dict[str, list[Value]], dict[str, list[Value]]]] = {
         {"a union": avro_values(["null", "int", "string"], (None, None), (1, 1), ("a", "a"))},
         {"oneof": [Value("oneof one { int32 y = 3; string x = 2; }", 'x: "a"', "a")]},
     ),
-    "`null` in Avro; the symbol in Protobuf": (
+    '`null` in Avro; `"NULL_VALUE"` in Protobuf': (
         {"null": avro_values("null", (None, None))},
         {"NullValue": known("NullValue", ("x: NULL_VALUE", "NULL_VALUE"))},
     ),
@@ -573,7 +573,7 @@ WRITER_CHANGES: dict[str, tuple[dict[str, list[Change]], ...]] = {
             ],
         },
     ),
-    "a field may be null or absent": (
+    "a field may now be null or absent": (
         {
             "read": [Change(avro(field(["null", "int"])), avro(field("int")), ONE, ONE)],
             "`incompatible schema` if it is null": [
@@ -677,7 +677,7 @@ WRITER_CHANGES: dict[str, tuple[dict[str, list[Change]], ...]] = {
                     "incompatible schema",
                 )
             ],
-            "read if the `oneof` had no other": [
+            "read if the `oneof` had no other field": [
                 Change(proto(f"optional {X}"), proto(f"oneof one {{ {X} }}"), OPEN, OPEN)
             ],
         },
@@ -805,7 +805,7 @@ def is_dropped_and_added(upgrade: Upgrade) -> bool:
 VERDICTS: dict[str, Callable[[Upgrade], bool]] = {
     "yes": lambda upgrade: upgrade.after is not None,
     "no": lambda upgrade: upgrade.after is None,
-    "out of `@unknown": lambda upgrade: "@unknown" in upgrade.before and upgrade.after == OPEN,
+    "restored": lambda upgrade: "@unknown" in upgrade.before and upgrade.after == OPEN,
     "as dropped and added": is_dropped_and_added,
 }
 UNKNOWN_X = BARE | {"@unknown": {"2": "EgRvcGVu"}}
@@ -819,7 +819,7 @@ READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
                 Upgrade(proto(""), proto(X), BARE, BARE | {"x": ""}),
                 Upgrade(proto(""), proto(f"optional {X}"), BARE, BARE),
             ],
-            "out of `@unknown` if it was there": [Upgrade(proto(""), proto(X), UNKNOWN_X, OPEN)],
+            "restored from `@unknown` if it was there": [Upgrade(proto(""), proto(X), UNKNOWN_X, OPEN)],
         },
         {"yes": [Upgrade(js(), js(NAMED), BARE, BARE)]},
     ),
@@ -850,7 +850,7 @@ READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
     ),
     "a field is renamed": (
         {
-            "yes by an alias": [
+            "yes with an alias": [
                 Upgrade(avro(STRING), avro(field("string", "y", aliases=["x"])), OPEN, {"id": 1, "y": "open"})
             ],
             "as dropped and added without one": [
@@ -895,7 +895,7 @@ READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
             ]
         },
     ),
-    "a field may be null or absent": (
+    "a field may now be null or absent": (
         {"yes": [Upgrade(avro(field("int")), avro(field(["null", "int"])), ONE, ONE)]},
         {"yes": [Upgrade(proto("int32 x = 2;"), proto("optional int32 x = 2;"), ONE, ONE)]},
         {
@@ -963,7 +963,7 @@ READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
     ),
     "the record gets another name": (
         {
-            "yes by an alias": [
+            "yes with an alias": [
                 Upgrade(avro(STRING), avro(STRING, name="Other", aliases=["Order"]), OPEN, OPEN)
             ],
             "no without one": [Upgrade(avro(STRING), avro(STRING, name="Other"), OPEN, None)],
@@ -971,7 +971,7 @@ READER_CHANGES: dict[str, tuple[dict[str, list[Upgrade]], ...]] = {
         {"no": [Upgrade(proto(X), proto(X, name="Other"), OPEN, None)]},
         {"yes": [Upgrade(js(NAMED, title="Order"), js(NAMED, title="Other"), OPEN, OPEN)]},
     ),
-    "between text and bytes, or to another logical type": (
+    "a type changes between text and bytes, or to another logical type": (
         {
             "no": [
                 Upgrade(avro(STRING), avro(field("bytes")), OPEN, None),
@@ -1080,7 +1080,7 @@ REQUIRED = proto(f"required {X}", "", "proto2")
 RECORDS = {AVRO: avro(STRING), PROTOBUF: proto(X), JSON_SCHEMA: js(NAMED)}
 REFUSALS: dict[str, dict[str, list[Refused | Incomplete]]] = {
     "bad message": {
-        "its frame, bytes or JSON are invalid": [
+        "the message's frame, bytes or JSON are invalid": [
             *(Refused(schema, b'{"id": 1, "x": "open"}', Resolution(schema)) for schema in RECORDS.values()),
             Refused(RECORDS[AVRO], b"\0\0\0\0", Resolution(RECORDS[AVRO])),
             Refused(RECORDS[AVRO], framed(RECORDS[AVRO], b""), Resolution(RECORDS[AVRO]), "apicurio"),
@@ -1090,7 +1090,7 @@ REFUSALS: dict[str, dict[str, list[Refused | Incomplete]]] = {
             refused(RECORDS[JSON_SCHEMA], b'{"id": 1, "x": 1}'),
             refused(RECORDS[JSON_SCHEMA], b"[]"),
         ],
-        "it is designed to need excessive time or memory": [
+        "the message is built to use excessive time or memory": [
             refused(LIST, b"\2" + b"\xfe\xff\xff\xff\x0f" + b"\0"),
             refused(TREE, nested_message(200)),
             refused(RECORDS[JSON_SCHEMA], b'{"y":' * 10_000 + b"1" + b"}" * 10_000),

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+import pyarrow as pa
 import pytest
 
 import sowline
 from sowline import emodb, spark
 from sowline.client.client import Messages
+from sowline.client.grid_widget import GridWidget
 from tests.docs.test_comments import ROOT
 
 MODULES = (sowline, emodb, spark)
@@ -71,6 +73,11 @@ def signatures() -> dict[str, Any]:
     return found
 
 
+def hints_of(function: Any) -> dict[str, Any]:
+    """Return the types of a function's arguments and of its result; those of extras are imported late."""
+    return get_type_hints(function, localns={"pa": pa, "GridWidget": GridWidget})
+
+
 def has_any(type: object) -> bool:
     """Whether a type is `Any` or made from it, but for the values of mappings."""
     parts = get_args(type)
@@ -103,7 +110,7 @@ def test_each_result_has_a_type_that_is_stated() -> None:
     results = {
         name
         for name, one in signatures().items()
-        if get_type_hints(one).get("return") is not type(None) and not name.endswith(".__init__")
+        if hints_of(one).get("return") is not type(None) and not name.endswith(".__init__")
     }
     assert len(results) > 40
     missing = sorted(results - {name for path in TYPED for name in stated(ast.parse(path.read_text()))})
@@ -118,9 +125,7 @@ def test_each_result_has_a_type_that_is_stated() -> None:
 def test_public_signatures_have_no_any() -> None:
     """Without it, a checker finds wrong arguments, and an editor completes results."""
     found = {
-        name
-        for name, one in signatures().items()
-        if any(has_any(hint) for hint in get_type_hints(one).values())
+        name for name, one in signatures().items() if any(has_any(hint) for hint in hints_of(one).values())
     }
     assert found == set(ANY), (
         f"expected a type in each of {sorted(found - set(ANY))}, got Any: name the type;"

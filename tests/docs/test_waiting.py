@@ -24,9 +24,11 @@ SLEEPERS = {
 """Modules that sleep by themselves, or whose programs do, each with its reason."""
 
 LONGER = {
+    "tests/browser/marimo_checks.py": "installs marimo where that has not been done yet",
     "tests/browser/test_landing_page.py": "the demo with Spark, watched in a browser",
     "tests/clients/test_typescript_views.py": "as many steps as the caller wants",
     "tests/distribution/checks.py": "downloads and installs all that a release depends on",
+    "tests/models/checks.py": "runs the seeds whose traces it replays",
     "tests/simulation/test_logs.py": "a dozen worlds, one after the other",
     "tests/simulation/test_simulation.py": "waits for the runs of all tests of the module, on all cores",
     "tests/spark/test_cluster.py": "starts a Spark cluster",

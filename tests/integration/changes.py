@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from tests.integration.model import Body, Model, Position
-from tests.integration.services import System, headers_of, position_of
+from tests.integration.positions import position_of
+from tests.integration.services import System, headers_of
 
 PROGRESS = (b"\0progress", b"\0catch-up")
 

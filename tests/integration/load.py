@@ -17,7 +17,8 @@ from sowline.subscriptions.ask import Ask
 from sowline.wire.client_message import Message
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.model import FILTERS, Body, Model, Position, Sent, group_hash
-from tests.integration.services import System, positions_of
+from tests.integration.positions import positions_of
+from tests.integration.services import System
 from tests.waiting import SECONDS_MAX, wait_for
 
 KEYS = 60

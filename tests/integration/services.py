@@ -25,6 +25,7 @@ from sowline.runtime.child_process import bound_to_parent
 from sowline.runtime.ports import free_port
 from tests.described import check_answer
 from tests.integration.forked import Forked
+from tests.integration.positions import positions_of
 from tests.upgrades.earlier import earlier_tree
 from tests.waiting import SECONDS_MAX, wait_for
 
@@ -52,10 +53,13 @@ class Service:
         self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
         self._environment["PYTHONFAULTHANDLER"] = "1"  # SIGABRT logs where each thread is
         self._process: subprocess.Popen[bytes] | Forked | None = None
+        # Whether a test has ended the process, or has waited for its end.
+        self._is_waited_for = False
 
     def start(self, before: Sequence[str] = ()) -> Self:
         """Start the process, maybe by another command that ends in it; `wait_ready` waits until it answers."""
         environment = os.environ | self._environment
+        self._is_waited_for = False
         with self._log.open("ab") as log:
             if before:
                 command = bound_to_parent([*before, sys.executable, "-m", f"sowline_{self._name}"])
@@ -126,6 +130,7 @@ class Service:
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal."""
         assert self._process is not None
+        self._is_waited_for |= number in {signal.SIGKILL, signal.SIGTERM, signal.SIGINT}
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -141,6 +146,7 @@ class Service:
     def wait(self) -> int:
         """Wait until the process has ended and return its exit code; fails with its stacks if it does not end."""
         assert self._process is not None
+        self._is_waited_for = True
         try:
             return self._process.wait(SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -150,7 +156,9 @@ class Service:
             raise AssertionError(message) from None
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind; fails if the process has ended by itself, and no test has waited for that."""
+        ended = None if self._process is None or self._is_waited_for else self._process.poll()
+        assert ended is None, f"{self._name} ended by itself with {ended}; it says:\n{self.log[-4000:]}"
         if self.running:
             self.signal(signal.SIGCONT)
             self.kill()
@@ -420,21 +428,6 @@ def read_topic(kafka: str, topic: str) -> list[Message]:
 def headers_of(message: Message) -> dict[str, bytes]:
     """Return a message's headers by name; of a repeated one the last."""
     return dict(message.headers() or ())  # type: ignore[arg-type]
-
-
-def positions_of(bookmark: str) -> dict[int, tuple[int, int]]:
-    """Read the positions of one topic's bookmark, as (offset, index) by partition."""
-    if bookmark == "epoch":
-        return {}
-    parts = (part.split("@") for part in bookmark.rpartition(":")[2].split(","))
-    return {int(number): position_of(position) for number, position in parts}
-
-
-def position_of(text: str) -> tuple[int, int]:
-    """Read a position of the first era."""
-    assert "/" not in text, "the log has been whole all the time: there is one era"
-    offset, _, index = text.partition(".")
-    return int(offset), int(index or 0)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from sowline.model.limits import HEADROOM_BYTES
 from tests.integration.changes import PROGRESS, check_chain, read_changes
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Position
-from tests.integration.services import Service, System, headers_of, position_of, system
+from tests.integration.positions import position_of
+from tests.integration.services import Service, System, headers_of, system
 from tests.waiting import wait_for
 
 BYTES_MAX = 1_000_000

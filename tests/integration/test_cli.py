@@ -245,7 +245,7 @@ def test_subscriber_sees_what_is_published(shell: Shell) -> None:
 
 FORKS = """
 import os, signal, sys, time
-from sowline.cli import main
+from sowline.cli import main, reading  # before the forks, which would each import it
 for text in sys.argv[1:]:
     reading, writing = os.pipe()
     forked, begun = os.pipe()

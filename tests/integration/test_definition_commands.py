@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.admin import Cluster
@@ -37,6 +38,10 @@ class Desk:
         """Write a new file beside the one in use, and return its name."""
         (self.directory / "new.yaml").write_text(text)
         return "new.yaml"
+
+    def written(self) -> bytes:
+        """Return the file in use."""
+        return (self.directory / "topics.yaml").read_bytes()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the directory."""
@@ -169,3 +174,29 @@ def test_services_that_do_not_answer_are_named(desk: Desk) -> None:
     assert desk.run("plan", "-u", "http://127.0.0.1:1").returncode == 1
     states = desk.lines(1, "status", "--json", "-u", url, "-u", "http://127.0.0.1:1")
     assert [one["ready"] for one in states] == ["yes", "no answer"]
+
+
+def test_a_check_adds_its_topics_and_removes_them(desk: Desk) -> None:
+    """The file is the same after it, and nothing is left in Kafka or in the services."""
+    prefix, before = f"{desk.name}-check", desk.written()
+    ended = desk.run("check", "--seconds", "3", "--prefix", prefix)
+    assert ended.returncode == 0, ended
+    assert (
+        f"adding {prefix}-records, {prefix}-expiring, {prefix}-documents, {prefix}-totals to " in ended.stderr
+    )
+    assert desk.written() == before
+    assert [name for name in Cluster(kafka_config(desk.kafka)).topic_names() if prefix in name] == []
+    assert list((desk.directory / "state" / "sow").glob(f"{prefix}*")) == []
+    assert desk.run("status").returncode == 0
+
+
+def test_a_check_leaves_topics_of_others_alone(desk: Desk) -> None:
+    """A Kafka topic with a name of its own may have records that others need."""
+    prefix, before = f"{desk.name}-others", desk.written()
+    name = f"{prefix}-records"
+    admin = AdminClient({**kafka_config(desk.kafka)})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS_MAX)
+    ended = desk.run("check", "--seconds", "3", "--prefix", prefix)
+    assert ended.returncode == 1
+    assert f"found {prefix}-records: choose another --prefix" in ended.stderr
+    assert desk.written() == before

@@ -1,19 +1,23 @@
 """`topics.yaml` changes while a query service runs: clients find new topics, and others notice nothing."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sowline import Client
+from sowline.cli.connection import ConnectionOptions
+from sowline.cli.definitions import require_applied
 from sowline.errors import SowlineError
 from tests.integration.services import System, http_status, http_text, system
 from tests.waiting import SECONDS_MAX, wait_for
 
-TIMES = 20
-"""How often a topic is added and removed in a row."""
+TIMES = int(os.environ.get("TIMES", "5"))
+"""How often definitions are added and removed in a row; `make test-all` does it 200 times."""
 
 
 class Serving:
@@ -99,6 +103,39 @@ def test_a_new_topic_is_served_to_connected_clients(serving: Serving) -> None:
         assert next(one for one in orders if one.command == "publish").data == {"id": 7}
     assert serving.ids("trades") == [1]
     assert "lost" not in serving.query.log
+
+
+def test_a_connected_client_writes_to_a_new_topic(serving: Serving) -> None:
+    """Its publisher, which knows the topics of its first write, asks for the new one; a larger record has room."""
+    with Client(serving.query.url) as client:
+        client.publish(serving.name("orders"), {"id": 1})
+        serving.redefine(serving.topic("orders"), serving.topic("trades", record_bytes_max=2_000_000))
+        client.publish(serving.name("trades"), {"id": 2, "text": "x" * 1_500_000})
+        client.flush()
+        serving.wait_ids("trades", 2)
+        with pytest.raises(SowlineError, match="expected a topic"):
+            client.publish(serving.name("unknown"), {"id": 3})
+
+
+def test_a_connected_client_writes_by_a_raised_limit(serving: Serving) -> None:
+    """What was too large is written once the limit is applied; what is too large still is an error."""
+    name = serving.name("orders")
+
+    def limit(bytes_max: int) -> None:
+        serving.redefine(serving.topic("orders", record_bytes_max=bytes_max))
+        require_applied(serving.urls, serving.system.topics, SECONDS_MAX, ConnectionOptions())
+
+    limit(1000)
+    with Client(serving.query.url) as client:
+        large = {"id": 1, "text": "x" * 2000}
+        with pytest.raises(SowlineError, match="at most 1000 bytes"):
+            client.publish(name, large)
+        limit(5000)
+        client.publish(name, large)
+        with pytest.raises(SowlineError, match="at most 5000 bytes"):
+            client.publish(name, {"id": 2, "text": "x" * 6000})
+        client.flush()
+    serving.wait_ids("orders", 1)
 
 
 def test_a_new_topic_leaves_the_service_ready(serving: Serving) -> None:
@@ -223,3 +260,59 @@ def test_a_gateway_follows_too(serving: Serving) -> None:
         assert ended.value.reason in ("invalid topic", "shard unavailable")
         client.publish(serving.name("orders"), {"id": 7})
         assert next(orders).data == {"id": 7}
+
+
+@pytest.mark.parametrize("step", ["at once", "when it knows"])
+def test_a_gateway_that_is_killed_during_a_change(serving: Serving, step: str) -> None:
+    """It starts with the new file; a subscription goes on by itself, and the new topic is there."""
+    gateway = serving.system.service("gateway", nodes=serving.query.url).start().wait_ready()
+    with Client(gateway.url) as client:
+        orders = client.sow_and_subscribe(serving.name("orders"))
+        assert [next(orders).command for _ in range(2)] == ["group_begin", "group_end"]
+        serving.system.redefine(topics=[serving.topic("orders"), serving.topic("trades")])
+        if step == "when it knows":
+            wait_for(lambda: "definitions changed" in gateway.log, "the gateway to take the file")
+        gateway.kill()
+        serving.system.write(serving.name("orders"), {"id": 1})
+        serving.system.write(serving.name("trades"), {"id": 2})
+        gateway.start().wait_ready()
+        assert next(orders).data == {"id": 1}
+        serving.wait_ids("trades", 2)
+        trades = client.sow(serving.name("trades"), at_least=serving.about("trades")["bookmark"])
+        assert [one.data for one in trades if one.command == "sow"] == [{"id": 2}]
+
+
+def test_a_file_that_differs_from_the_log_is_reported(serving: Serving, tmp_path: Path) -> None:
+    """A service with an older file names what differs, and only that; it serves what the materializer makes."""
+    others: list[dict[str, Any]] = [
+        serving.topic("notes", documents=True),
+        serving.topic("fix", message_type="fix", key="/11", expiration="1h"),
+    ]
+    view = {"from": serving.name("orders"), "grouping": ["/desk"], "projection": ["COUNT(1) AS /count"]}
+    views = [{"name": serving.name("counts"), **view}]
+    conflated = [{"name": serving.name("slow"), "from": serving.name("orders"), "interval": "1s"}]
+    older = tmp_path / "older.yaml"
+    topics = [serving.topic("orders", records_max=5), serving.topic("trades", key="/other"), *others]
+    older.write_text(yaml.safe_dump({"topics": topics, "views": views, "conflated": conflated}))
+    topics[:2] = [serving.topic("orders"), serving.topic("trades")]
+    serving.system.redefine(topics=topics, views=views, conflated=conflated)
+    runner = serving.system.service("views").start().wait_ready()
+    query = serving.system.service("query_service", config=older).start().wait_ready()
+    serving.system.write(serving.name("orders"), *({"id": number} for number in range(7)))
+
+    def reported() -> list[str]:
+        return sorted(json.loads(http_text(f"{query.url}/status"))["definitions"]["log_differences"])
+
+    wait_for(
+        lambda: query.metric("sowline_definitions_differing") == 2,
+        "two definitions to be differing for a while",
+    )
+    orders, trades = reported()
+    assert orders == f"{serving.name('orders')} (records_max): the log has another definition"
+    assert trades == f"{serving.name('trades')}: its changes are made by another definition"
+    assert orders in json.loads(http_text(f"{query.url}/readyz"))["message"]
+    assert "definition differs from the log" in query.log
+    with Client(query.url) as client:
+        assert sum(one.command == "sow" for one in client.sow(serving.name("orders"))) == 7
+    assert json.loads(http_text(f"{serving.query.url}/status"))["definitions"]["log_differences"] == []
+    runner.stop()

@@ -9,8 +9,9 @@ import pytest
 
 from sowline import Client
 from sowline.client.publisher import Publisher
+from tests.integration.positions import positions_of
 from tests.integration.served import Served, ServedTopic, live, query, serve, without_bookmarks
-from tests.integration.services import http_text, positions_of
+from tests.integration.services import http_text
 from tests.integration.wire import Json, Wire, laid_over, wire
 
 ORDERS: list[Json] = [

@@ -11,8 +11,9 @@ import pytest
 
 from tests.described import checked_message
 from tests.integration.compaction import compact, hasten_compaction
+from tests.integration.positions import positions_of
 from tests.integration.served import Served, serve
-from tests.integration.services import http_text, positions_of
+from tests.integration.services import http_text
 from tests.integration.wire import Json
 from tests.waiting import SECONDS_MAX, wait_for
 

@@ -16,13 +16,13 @@ from sowline.config.settings import read_settings
 from sowline_fanout.runner import FanoutRunner
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
+from tests.integration.positions import positions_of
 from tests.integration.services import (
     SESSION_MS,
     Service,
     System,
     headers_of,
     http_status,
-    positions_of,
     system,
 )
 from tests.integration.test_change_deltas import merge_into, take_out

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.load import new_seed
+from tests.integration.positions import positions_of
 from tests.integration.served import Served, ServedTopic, live, query, serve, without_bookmarks
-from tests.integration.services import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
 NEW_YORK: Json = {"buyer": {"id": 100, "loc": "NY"}}

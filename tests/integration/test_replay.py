@@ -23,7 +23,8 @@ from sowline.model.bookmark import format_time, read_time
 from sowline.subscriptions.ask import Ask
 from tests.integration.load import SELECTIONS, Life, Publishers, assert_same, model_of, new_seed, write_marks
 from tests.integration.model import Model, Position
-from tests.integration.services import Service, System, http_text, positions_of, system
+from tests.integration.positions import positions_of
+from tests.integration.services import Service, System, http_text, system
 from tests.integration.wire import Json, Wire, wire
 from tests.waiting import SECONDS_MAX, clock_reaches, pace, until
 

@@ -28,7 +28,7 @@ PARTITIONS = 2
 ALL = 2 * PARTITIONS
 """Those of the topic and those of its view."""
 
-LOADED = ("warm copy loaded", "state loaded from the changes topic")
+LOADED = ("warm copy opened", "state loaded from the changes topic")
 
 
 class Workers:

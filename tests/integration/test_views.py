@@ -19,7 +19,8 @@ from tests.integration.load import (
     subscribed,
     write_marks,
 )
-from tests.integration.services import System, positions_of, system
+from tests.integration.positions import positions_of
+from tests.integration.services import System, system
 
 SUBSCRIBERS = 5
 VISITS = 6

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.integration.compaction import compact, hasten_compaction
-from tests.integration.services import Service, System, positions_of, system
+from tests.integration.positions import positions_of
+from tests.integration.services import Service, System, system
 from tests.integration.wire import Json, Wire, wire
 from tests.waiting import wait_for
 

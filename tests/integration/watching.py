@@ -8,7 +8,7 @@ from typing import Any
 
 from sowline.language.expressions.order import parse_order
 from tests.integration.model import FILTERS, Body, Model
-from tests.integration.services import positions_of
+from tests.integration.positions import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
 Records = dict[str, Body]

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -115,10 +116,17 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self.stack = ExitStack()
 
     @initialize(
-        partitions=st.integers(1, 3), limits=limits, skew=st.sampled_from([0, 7, -7, 100]), data=st.data()
+        partitions=st.integers(1, 3),
+        limits=limits,
+        skew=st.sampled_from([0, 7, -7, 100]),
+        portion=st.sampled_from([1, 2, 5000]),
+        data=st.data(),
     )
-    def begin(self, partitions: int, limits: dict[str, Any], skew: int, data: st.DataObject) -> None:
+    def begin(
+        self, partitions: int, limits: dict[str, Any], skew: int, portion: int, data: st.DataObject
+    ) -> None:
         """Define the topic."""
+        self.stack.enter_context(patch("sowline_materializer.core.deletes.PORTION_CHANGES_MAX", portion))
         self._choose_keys(data)
         self.partitions = partitions
         self.definition = self.first = self._defined(limits)
@@ -474,9 +482,10 @@ class CoreAgainstModel(RuleBasedStateMachine):
             made: list[Change] = []
             log = self.world.logs[number]
             for start in range(0, len(log), size):
-                prepared = partition.prepare(log[start : start + size], len(log))
-                made += prepared.step.changes
-                partition.commit(prepared, 0)
+                while partition.are_left(log[start : start + size]):
+                    prepared = partition.prepare(log[start : start + size], len(log))
+                    made += prepared.step.changes
+                    partition.commit(prepared, 0)
             assert [(e.sow_key, e.body, e.headers()) for e in made] == [
                 (m.name, m.body, m.about) for m, _ in changes
             ]

@@ -118,6 +118,8 @@ class Broker:
     is_calm: bool = False
     """Whether all that is there is delivered at once."""
     late: list[deque[tuple[PartitionId, Any]]] = field(default_factory=list)
+    writer: str = ""
+    """The process whose message is being written; empty if it has died, or is none of the simulated ones."""
     lost: int = 0
     """Records that compaction took, or that went with their topic."""
 

@@ -27,6 +27,9 @@ from tests.simulation.broker import Broker, Group, Part, PartitionId, Written
 from tests.simulation.process import Process
 from tests.simulation.strands import pause
 
+OFFSET_LATEST = -1
+"""How a question for the end of a partition is put to Kafka."""
+
 PROCESSES: dict[str, Process] = {}
 """Those of the simulation that runs, by their names."""
 
@@ -226,6 +229,10 @@ class Consumer:
             if self._group.owners.get(partition_id) is self:
                 del self._group.owners[partition_id]
 
+    def assignment(self) -> list[TopicPartition]:
+        """Return none: this client never pauses partitions by itself, so no fetch has to be woken."""
+        return []
+
     def incremental_assign(self, partition_ids: list[TopicPartition]) -> None:
         """Read these partitions too."""
         for one in partition_ids:
@@ -326,7 +333,9 @@ class Producer:
         (key, value, headers), report = self._queues[partition_id].popleft()
         if not self._queues[partition_id]:
             del self._queues[partition_id]
+        self._broker.writer = self._process.name
         written = self._broker.append(partition_id, key, value, headers)
+        self._broker.writer = ""
         if report is not None:
             self._reports.append(partial(report, None, written))
 
@@ -403,6 +412,11 @@ class AdminClient:
                 for partition_id, spec in asked.items()
             }
         self._process.boundary("ask")
+        for partition_id, spec in asked.items():
+            if spec._value == OFFSET_LATEST:
+                end = self._offset(partition_id, spec, is_committed)
+                name, number = partition_id.topic, partition_id.partition
+                self._process.trace.note("ask", topic=name, partition=number, by=self._process.name, end=end)
         return {
             partition_id: self._answer(
                 SimpleNamespace(offset=self._offset(partition_id, asked[partition_id], is_committed))

@@ -54,12 +54,19 @@ class Disks:
 
     def cut_power(self, name: str, commits: int) -> None:
         """Go back to an older state."""
-        for files in self.of(name):
+        for path, files in self.files.items():
+            if path.parts[1] != name or not files.before:
+                continue
             for _ in range(min(commits, len(files.before))):
                 files.now = files.before.pop()
+            checkpoint = files.now.get("_checkpoint")
+            self.processes[name].trace.note(
+                "restore", partition=int(path.name), by=name, checkpoint=checkpoint
+            )
 
     def wipe(self, name: str) -> None:
         """Lose a worker's disk."""
+        self.processes[name].trace.note("wipe", by=name)
         self.files = {path: files for path, files in self.files.items() if path.parts[1] != name}
 
     def damage(self, name: str, nth: int) -> None:
@@ -89,6 +96,7 @@ class PlayedStore(MemoryStore):
         self._process.boundary("open")
         self._path = path
         held = self.disks.files.get(path)
+        self._note("open", create=create or held is None)
         if held is not None and held.opened_by() is not None:
             raise AssertionError(f"{path} is opened twice")
         if create or held is None:
@@ -97,6 +105,9 @@ class PlayedStore(MemoryStore):
         self._files = self.disks.files[path]
         self._files.opened_by = ref(self)
         self._load()
+
+    def _note(self, event: str, **fields: object) -> None:
+        self._process.trace.note(event, partition=int(self._path.name), by=self._process.name, **fields)
 
     def _load(self) -> None:
         now = self._files.now
@@ -114,10 +125,10 @@ class PlayedStore(MemoryStore):
         self._check()
         return super().get(key)
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Read all entries, where the disk reads."""
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Read all entries from a key on, where the disk reads."""
         self._check()
-        return super().scan()
+        return super().scan(start)
 
     def _check(self) -> None:
         if self._files.fails:
@@ -143,6 +154,7 @@ class PlayedStore(MemoryStore):
             "_checkpoint": self._checkpoint,
             "_checksum": self._checksum,
         }
+        self._note("commit", checkpoint=checkpoint)
         self.disks.on_commit(self._path, self)
         self._process.boundary("committed")
 
@@ -162,4 +174,5 @@ class PlayedStore(MemoryStore):
     def close(self) -> None:
         """Let another open it; a process that was killed closes nothing."""
         if not self._process.is_dead:
+            self._note("close")
             self._files.opened_by = lambda: None

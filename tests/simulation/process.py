@@ -62,6 +62,7 @@ class Process:
 
     def die(self) -> None:
         """Be no more, as of this instant; its strand is yet to end."""
+        self.trace.note("crash", by=self.name)
         self.is_dead = True
         self.is_stalled = False
         self.fuse = 0

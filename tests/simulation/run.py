@@ -22,6 +22,8 @@ from tests.property.clock import ClockLoop, at_once
 from tests.property.document_model import CONDITIONS
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Written
+from tests.simulation.definitions import SHARE as DEFINITIONS_SHARE
+from tests.simulation.definitions import DefinitionPlay
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
@@ -206,6 +208,11 @@ class Simulation:
         else:
             self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
+        self.plays: list[SchemaPlay | DefinitionPlay] = [] if self.typed is None else [self.typed]
+        # Without the changes, an owner applies what is before the first `define` by the limits of its own definition.
+        is_kept = "changes loss" not in self.faults
+        if self.typed is None and is_kept and self._chance("definitions").random() < DEFINITIONS_SHARE:
+            self.plays.append(DefinitionPlay(self, self._chance("changed definitions")))
         self.ring = self.chance.choice((3, 8, 1000))
         publishers = (
             DocumentPublishers if has_documents else Publishers if self.typed is None else TypedPublishers
@@ -299,6 +306,7 @@ class Simulation:
         self.trace(
             "  ", f"{written.partition_id[0]}[{number}]@{written.at}", written.name, written.body, headers
         )
+        self.trace.note("written", written=written, by=self.broker.writer)
         if written.partition_id[0] == self.output:
             self.fanouts.reader.take(written)
         else:
@@ -341,8 +349,8 @@ class Simulation:
         chance = self.chance
         if chance.random() < 0.5:
             self.publishers.publish(chance.choice((1, 1, 2, 5)))
-        if self.typed is not None:
-            self.typed.step()
+        for play in self.plays:
+            play.step()
         if "holes" in self.faults:
             self.broker.has_holes = True
         if self.faults and chance.random() < 0.2:
@@ -540,9 +548,13 @@ class Simulation:
         self.truth.lose_changes()
         self.fanouts.lose_changes()
 
+    def define(self, more: str) -> None:
+        """Let what starts from here on read other fields of the topic's definition."""
+        self.topics = self._topics_with(more)
+
     def restart_with(self, more: str) -> None:
         """Restart all materializers with other fields of the topic's definition."""
-        self.topics = self._topics_with(more)
+        self.define(more)
         for worker in self.workers:
             self._end_worker(worker)
 
@@ -687,8 +699,8 @@ class Simulation:
             self._recover()
             if self.gateways is not None:
                 self.gateways.recover()
-            if self.typed is not None:
-                self.typed.deliver()
+            for play in self.plays:
+                play.deliver()
             for worker in self.workers:
                 worker.turn()
             for service in self.services:
@@ -704,8 +716,8 @@ class Simulation:
 
     def _unrest(self) -> list[str]:
         found = [worker.name for worker in self.workers if not worker.runs]
-        if self.typed is not None:
-            found += self.typed.unrest()
+        for play in self.plays:
+            found += play.unrest()
         for service in self.services:
             replicas = service.state.topics[self.definition.name].partitions
             for number, replica in replicas.items():
@@ -746,6 +758,10 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline_materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
         patch("sowline_materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
         patch("sowline_materializer.partition.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
+        patch(
+            "sowline_materializer.core.deletes.PORTION_CHANGES_MAX",
+            simulation._chance("portion").choice((1, 2, 5000)),
+        ),
         patch("sowline_query_service.topics.follower.threading", threads),
         patch("sowline_fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
         patch("sowline_query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
@@ -822,8 +838,12 @@ def simulate(
 
     The seed decides whether there are gateways, and whether the message type has schemas, unless that is given.
     """
-    loop = Loop()
-    simulation = Simulation(seed, steps, loop, faults, cores, has_gateways, is_typed)
+    return play(Simulation(seed, steps, Loop(), faults, cores, has_gateways, is_typed))
+
+
+def play(simulation: Simulation) -> Outcome:
+    """Run a simulation to its end, and return what became of it."""
+    loop = simulation.loop
     error: BaseException | None = None
     with uncollected(), _played(simulation):
         try:
@@ -834,5 +854,10 @@ def simulate(
             loop.run_until_complete(loop.end())
             loop.close()
     return Outcome(
-        seed, simulation.step, simulation.all_faults, simulation.trace.lines(), error, simulation.counts
+        simulation.seed,
+        simulation.step,
+        simulation.all_faults,
+        simulation.trace.lines(),
+        error,
+        simulation.counts,
     )

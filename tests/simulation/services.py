@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from sowline.config.definition_changes import followed
 from sowline.config.settings import Settings
 from sowline.config.shard import WHOLE
 from sowline.config.topics import Topics
@@ -61,12 +62,15 @@ class Worker(Process):
         self._disks = disks
         self._batch = batch
         self.materializer: Materializer | None = None
+        self.topics: Topics | None = None
+        """The definitions that it has read last."""
         self.loses_disk = False
 
     def start(self, topics: Topics) -> None:
         """Start the process."""
         self.trace(self.name, "starts")
         self._disks.released(self.name)
+        self.topics = topics
         settings = Settings.model_construct(
             kafka=self.name,
             kafka_options={},
@@ -80,6 +84,15 @@ class Worker(Process):
         )
         self.materializer = Materializer(settings, topics, Event())  # type: ignore[arg-type]
         self.begin(Strand(self.materializer.run))
+
+    def redefine(self, topics: Topics) -> None:
+        """Take other definitions, unless a worker is just being made: this would wait for its strand."""
+        assert self.materializer is not None
+        assert self.topics is not None
+        if not self.materializer._redefined.locked():
+            self.trace(self.name, "reads the definitions")
+            self.materializer.redefine(followed(self.topics, topics))
+            self.topics = topics
 
     def stopped(self) -> dict[tuple[str, int], str]:
         """Return the partitions that it had to stop."""

@@ -15,10 +15,17 @@ class Trace:
     def __init__(self, at: Callable[[], tuple[int, int]]) -> None:
         self._at = at
         self._lines: deque[tuple[Any, ...]] = deque(maxlen=LINES_MAX)
+        self.events: list[dict[str, Any]] | None = None
+        """What the models replay (`tests.simulation.events`); None if nobody wants it."""
 
     def __call__(self, *what: object) -> None:
         """Write down what happens."""
         self._lines.append((*self._at(), *what))
+
+    def note(self, event: str, **fields: object) -> None:
+        """Note an event for the models."""
+        if self.events is not None:
+            self.events.append({"event": event, **fields})
 
     def lines(self) -> list[str]:
         """Return what was written down last."""

@@ -7,6 +7,8 @@ Each `assert_type` names what a public method or function returns: what the user
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, assert_type
 
+import pyarrow as pa
+
 from sowline import Ask, AsyncClient, AsyncLocalView, Client, LocalView, Message, Publisher, SowlineError
 from sowline.client.client import Messages
 from sowline.client.stream import Stream
@@ -21,6 +23,7 @@ def reads(client: Client) -> None:
     assert_type(client.delta_subscribe("orders"), Messages)
     assert_type(client.sow_and_delta_subscribe("orders"), Messages)
     assert_type(client.records("orders", at_least=client.effect), Iterator[dict[str, Any]])
+    assert_type(client.table("orders", columns={"/id": "int64", "/qty": None}), pa.Table)
     assert_type(client.record("orders", 1), dict[str, Any])
     assert_type(client.timeline("orders", "1", limit=10), dict[str, Any])
     assert_type(client.explain("orders", filter="/qty > 100"), dict[str, Any])
@@ -66,6 +69,7 @@ async def reads_with_asyncio(client: AsyncClient, ask: Ask) -> None:
     assert_type(client.delta_subscribe("orders"), AsyncIterator[Message])
     assert_type(client.sow_and_delta_subscribe("orders"), AsyncIterator[Message])
     assert_type(client.records("orders"), AsyncIterator[dict[str, Any]])
+    assert_type(await client.table("orders", columns=["/id"]), pa.Table)
     assert_type(await client.record("orders", 1), dict[str, Any])
     assert_type(await client.timeline("orders", "1"), dict[str, Any])
     assert_type(await client.explain("orders"), dict[str, Any])
@@ -86,7 +90,7 @@ async def writes_with_asyncio(client: AsyncClient) -> None:
     assert_type(await client.delta("reviews", "1", "{..}"), str | None)
     assert_type(await client.deltas("reviews", "1", "{..}"), list[str])
     assert_type(await client.sow_delete("orders", keys=["1"]), int)
-    assert_type(await client.publisher(), Publisher)
+    assert_type(await client.publisher("orders"), Publisher)
 
 
 async def streams(stream: Stream) -> None:

@@ -3,8 +3,10 @@
 from collections.abc import ItemsView, KeysView, ValuesView
 from typing import Any, assert_type
 
-from sowline import AsyncLocalView, LocalView, SowlineError
+from sowline import AsyncLocalView, LocalView, SowlineError, widget
+from sowline.client.grid_widget import GridWidget
 from sowline.client.record_view import Saved
+from sowline.client.records import RowSlice
 
 
 def mapping(view: LocalView) -> None:
@@ -18,6 +20,8 @@ def mapping(view: LocalView) -> None:
     assert_type(view.error, SowlineError | None)
     assert_type(view.saved(), Saved)
     assert_type(view.saved().records, dict[str, bytes])
+    assert_type(view.rows(0, 10), RowSlice)
+    assert_type(widget(view), GridWidget)
     assert_type(view.verify(timeout=1), bool)
     view.wait_for(lambda it: assert_type(it, LocalView))
     with view as same:
@@ -33,6 +37,7 @@ async def mapping_with_asyncio(view: AsyncLocalView) -> None:
     assert_type(view.bookmark, str)
     assert_type(view.error, SowlineError | None)
     assert_type(view.saved(), Saved)
+    assert_type(view.rows(0, 10), RowSlice)
     assert_type(await view.verify(timeout=1), bool)
     await view.wait_for(lambda it: assert_type(it, AsyncLocalView))
     async with view as same:

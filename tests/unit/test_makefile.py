@@ -236,6 +236,6 @@ def test_help(clone: Path) -> None:
     result = make(clone)
     assert {line.split()[1] for line in result.stdout.splitlines()} == {
         "help", "set-up", "demo", "check", "test", "test-all", "test-tools", "simulate", "mutants", "coverage",
-        "lint", "docs", "bench", "packages", "pictures", "fuzz", "rust", "clean",
+        "lint", "docs", "bench", "packages", "pictures", "fuzz", "rust", "models", "robustness", "clean",
     }  # fmt: skip
     assert steps(clone) == []

@@ -15,7 +15,7 @@ class PartialsOutput(ExactOutput):
     """The states of one view."""
 
     def __init__(self, kafka: KafkaConfig, topic: TopicDefinition) -> None:
-        super().__init__(kafka, topic.log, topic.kafka.log_bytes_max)
+        super().__init__(kafka, topic.log)
 
     def send(self, messages: Iterable[Outgoing]) -> None:
         """Write messages; raise `KafkaException` if earlier ones have failed."""

@@ -65,6 +65,7 @@ export type Option =
   | "pause"
   | "current"
   | "partial"
+  | "rank"
   | "reset"
   | `bookmark_not_found=${string}`
   | `rate=${string}`
@@ -79,7 +80,7 @@ export type Option =
 export interface SowRequest {
   /** The command. */
   command: "sow";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -118,14 +119,14 @@ export interface SowRequest {
    */
   top_n?: number | null;
   /**
-   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
    * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -134,7 +135,7 @@ export interface SowRequest {
 export interface ExplainRequest {
   /** The command. */
   command: "explain";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -173,14 +174,14 @@ export interface ExplainRequest {
    */
   top_n?: number | null;
   /**
-   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
    * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -189,7 +190,7 @@ export interface ExplainRequest {
 export interface TimelineRequest {
   /** The command. */
   command: "timeline";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -228,7 +229,7 @@ export interface TimelineRequest {
 export interface SubscribeRequest {
   /** The command. */
   command: "subscribe";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -275,14 +276,14 @@ export interface SubscribeRequest {
    */
   top_n?: number | null;
   /**
-   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
    * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -291,7 +292,7 @@ export interface SubscribeRequest {
 export interface SowAndSubscribeRequest {
   /** The command. */
   command: "sow_and_subscribe";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -338,14 +339,14 @@ export interface SowAndSubscribeRequest {
    */
   top_n?: number | null;
   /**
-   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
    * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -354,7 +355,7 @@ export interface SowAndSubscribeRequest {
 export interface DeltaSubscribeRequest {
   /** The command. */
   command: "delta_subscribe";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -401,14 +402,14 @@ export interface DeltaSubscribeRequest {
    */
   top_n?: number | null;
   /**
-   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
    * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -417,7 +418,7 @@ export interface DeltaSubscribeRequest {
 export interface SowAndDeltaSubscribeRequest {
   /** The command. */
   command: "sow_and_delta_subscribe";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -464,14 +465,14 @@ export interface SowAndDeltaSubscribeRequest {
    */
   top_n?: number | null;
   /**
-   * The number of records to skip before the first `top_n`, 0 or more; requires `top_n`. In a
+   * The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
    * `sow_and_subscribe`, it requests a page.
    */
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
 }
@@ -480,7 +481,7 @@ export interface SowAndDeltaSubscribeRequest {
 export interface UnsubscribeRequest {
   /** The command. */
   command: "unsubscribe";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
@@ -501,7 +502,7 @@ export interface UnsubscribeRequest {
 export interface PauseRequest {
   /** The command. */
   command: "pause";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
@@ -520,7 +521,7 @@ export interface PauseRequest {
 export interface ResumeRequest {
   /** The command. */
   command: "resume";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
@@ -539,7 +540,7 @@ export interface ResumeRequest {
 export interface HeartbeatRequest {
   /** The command. */
   command: "heartbeat";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
    * The subscription's name; defaults to the `command_id`. `unsubscribe`, `pause` and `resume` take one, a
@@ -558,7 +559,7 @@ export interface HeartbeatRequest {
 export interface LogonRequest {
   /** The command. */
   command: "logon";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -573,7 +574,7 @@ export interface LogonRequest {
 export interface PublishRequest {
   /** The command. */
   command: "publish";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -602,7 +603,7 @@ export interface PublishRequest {
 export interface DeltaPublishRequest {
   /** The command. */
   command: "delta_publish";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -631,7 +632,7 @@ export interface DeltaPublishRequest {
 export interface DeltaRequest {
   /** The command. */
   command: "delta";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -660,7 +661,7 @@ export interface DeltaRequest {
 export interface SowDeleteRequest {
   /** The command. */
   command: "sow_delete";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /** The topic's name, or `^` and a pattern: several topics. */
   topic: string;
@@ -673,8 +674,8 @@ export interface SowDeleteRequest {
   ack_type?: string;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. It also applies to live messages. An empty list has no effect. Keys without a
-   * record are ignored.
+   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
   /** The record that a command writes, or the text of a `delta`. */
@@ -695,7 +696,7 @@ export interface SowDeleteRequest {
 export interface FlushRequest {
   /** The command. */
   command: "flush";
-  /** The command's name in acknowledgements, and the default for `sub_id` and `query_id`. */
+  /** Identifies the command in acknowledgements; the default for `sub_id` and `query_id`. */
   command_id?: string;
   /**
    * The acknowledgements to send, separated by commas: `received`, `processed`, `completed`, `persisted`,
@@ -966,6 +967,8 @@ export interface NativeSowRecord {
   updated_at?: string;
   /** The intrinsics of a document, with the option `intrinsics`. */
   intrinsics?: Intrinsics;
+  /** The number of records before it in the order, with the option `rank`. */
+  rank?: number;
   /** The size of the record, which is behind the JSON. */
   size: number;
   /** Why the record can't be written in the message type of its topic; its size is 0 then. */
@@ -997,7 +1000,7 @@ export interface Oof {
   reason: "deleted" | "entitlement" | "expired" | "match";
 }
 
-/** The bookmark of idle subscriptions, or the checksum of one subscription's view. */
+/** The current bookmark of idle subscriptions, or the checksum of one subscription's view. */
 export interface Progress {
   command: "progress";
   /** The heartbeat that asked for the checksum. */
@@ -1037,6 +1040,8 @@ export interface Publish {
   delta?: true;
   /** The paths of the fields that a delta removes. */
   removed?: string[];
+  /** The number of records before it in the order after this step, with the option `rank`. */
+  rank?: number;
 }
 
 /** Some records of a message group. */
@@ -1060,6 +1065,8 @@ export interface SowRecord {
   updated_at?: string;
   /** The intrinsics of a document, with the option `intrinsics`. */
   intrinsics?: Intrinsics;
+  /** The number of records before it in the order, with the option `rank`. */
+  rank?: number;
   /** The record. */
   data: Record<string, unknown>;
 }

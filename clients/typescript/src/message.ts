@@ -23,6 +23,8 @@ export interface SnapshotRecord<T> {
   readonly sowKey: string | undefined;
   readonly data: T;
   readonly updatedAt: string | undefined;
+  /** With the option `rank`: how many records are before it in the order. */
+  readonly rank: number | undefined;
   readonly timestamp: string | undefined;
   readonly intrinsics: Intrinsics | undefined;
 }
@@ -53,6 +55,8 @@ export interface Published<T> extends Live<T> {
   readonly command: "publish";
   readonly delta: boolean;
   readonly removed: readonly string[];
+  /** With the option `rank`: how many records are before it in the order, after the step. */
+  readonly rank: number | undefined;
 }
 
 /** Why a record went out of focus. */
@@ -147,6 +151,7 @@ export function addMessages(
           sowKey: record.sow_key,
           data: record.data as JsonObject,
           updatedAt: record.updated_at,
+          rank: record.rank,
           timestamp: record.timestamp,
           intrinsics: record.intrinsics,
         });
@@ -165,6 +170,7 @@ export function addMessages(
         intrinsics: frame.intrinsics,
         delta: frame.delta ?? false,
         removed: frame.removed ?? NONE,
+        rank: frame.rank,
       });
       return;
     case "oof":

@@ -1,13 +1,15 @@
-/** A page for React, in Node. It is imported before React. */
+/** A page for React and AG Grid, in Node. It is imported before them. */
 
 import { Window } from "happy-dom";
 
 const window = new Window({ url: "http://page.example/" });
-const { document, navigator } = window;
+const { document, navigator, getComputedStyle, HTMLElement, Node, ResizeObserver, MutationObserver } = window;
 const names = {
   window,
   document,
   navigator,
+  getComputedStyle: getComputedStyle.bind(window),
+  ...{ HTMLElement, Node, ResizeObserver, MutationObserver },
   requestAnimationFrame: setImmediate,
   cancelAnimationFrame: clearImmediate,
   IS_REACT_ACT_ENVIRONMENT: true,

@@ -62,9 +62,11 @@ export class Board {
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");
     write(route, `${origin ?? "???"} → ${dest ?? "???"}`, this.#airports(dest) ?? "");
     const isScheduled = record.status === "scheduled";
-    write(status, isScheduled && overdue(record, moment) >= 0 ? "due now" : STATUS[record.status] ?? record.status);
-    write(delay, isScheduled ? "" : `+${late ?? waited(record, moment)}`);
-    delay.style.setProperty("--delay", isScheduled ? "transparent" : delayFill(late ?? waited(record, moment)));
+    // How long one waited that never left is no delay.
+    const isBlank = isScheduled || record.status === "cancelled";
+    write(status, isScheduled && overdue(record, moment) >= 0 ? "at the gate" : STATUS[record.status] ?? record.status);
+    write(delay, isBlank ? "" : `+${late ?? waited(record, moment)}`);
+    delay.style.setProperty("--delay", isBlank ? "transparent" : delayFill(late ?? waited(record, moment)));
     row.dataset.status = record.status;
   }
 }

@@ -47,20 +47,20 @@ export function merged(items) {
   return [...items.slice(0, items.length - others.length), { carrier: "others", name: `${others.length} others`, names, value, delay }];
 }
 
-/** `all` says how many flights the tiles are: those that have left. A cancelled one has not. */
+/** `all` says how many flights the tiles are: those that have left; nothing while there are none, because they may still be loading. */
 export function drawCarriers(svg, all, records) {
   const items = records.map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
-  const departed = `area: ${many(items.reduce((sum, { value }) => sum + value, 0), "departed flight")}; cancelled ones are left out`;
+  const departed = items.length ? `area: ${many(items.reduce((sum, { value }) => sum + value, 0), "departed flight")}` : "";
   if (all.textContent !== departed) all.textContent = departed;
   keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, names, value, delay, x, y, width, height }) => {
-    const title = `${names ?? name}: ${count(value)} flights, on average ${minutes(delay)}`;
+    const title = `${names ?? name}: ${many(value, "flight")}, on average ${minutes(delay)}`;
     const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };
     const hasTwoLines = height > 2 * LINE + 8;
     // A tile of one line has the number behind the name.
     const texts = [name, carrier].flatMap((text) => (hasTwoLines ? [text] : [`${text}: ${count(value)}`, text]));
     const label = height > LINE + 4 ? fitting(width, ...texts, "…") : undefined;
-    const number = hasTwoLines && label ? fitting(width, `${count(value)} flights`, count(value)) : undefined;
+    const number = hasTwoLines && label ? fitting(width, many(value, "flight"), count(value)) : undefined;
     return [
       { key: carrier, name: "rect", rx: 3, class: "shade", title, style: `fill: ${delayFill(delay)}`, ...box },
       ...(label ? [{ key: `${carrier} name`, name: "text", class: onShade(delay), text: label, x: x + 8, y: y + 18 }] : []),
@@ -93,7 +93,7 @@ export function drawHeat(svg, records) {
       width: width - 2,
       height: height - 2,
       style: `fill: ${delayFill(delay)}`,
-      title: `${CARRIERS[carrier] ?? carrier}, ${hour}:00: ${count(flights)} flights, on average ${minutes(delay)}, at most ${count(worst)} min`,
+      title: `${CARRIERS[carrier] ?? carrier}, ${hour}:00: ${many(flights, "flight")}, on average ${minutes(delay)}, at most ${count(worst)} min`,
     })),
   ]);
 }

@@ -1,4 +1,5 @@
-// The departures: the flights that are late and those that are next, as two parts of one board that has as many rows as fit.
+// The departures: the flights that are late, those that are next and, where rows are left, those that left the board last, as
+// parts of one board that has as many rows as fit.
 import { Board, isWaiting } from "./board.js";
 import { many } from "./text.js";
 
@@ -6,8 +7,10 @@ const ROW = 33;
 const ROWS_MIN = 8;
 /** Of the rows, so many are for flights that are next, as long as there are enough late ones for the others. */
 const NEXT = 5;
-/** So many flights that have left the board are named. */
-const LEFT_MAX = 3;
+/** So many flights that have left the board are kept: at night they fill it. */
+const LEFT_MAX = 40;
+/** So many of them are named where no row is left for them. */
+const NAMED_MAX = 3;
 
 /** Divide the rows between late and next flights: each part has what the other one has no use for. */
 export function shares(rows, late, next) {
@@ -19,7 +22,8 @@ export class Departures {
   #root;
   #late;
   #next;
-  /** What became of the late flights that left, the newest first. */
+  #gone;
+  /** The late flights that left, as what became of them, the newest first. */
   #left = [];
   /** The keys of the flights that changed since they were drawn: a row that only comes into sight has not. */
   #changed = new Set();
@@ -29,6 +33,7 @@ export class Departures {
     this.#root = root;
     this.#late = new Board(this.#find(".late"), airports);
     this.#next = new Board(this.#find(".next"), airports);
+    this.#gone = new Board(this.#find(".gone"), airports);
   }
 
   /** Note which flights a step changes, and which late ones it removes. One that was diverted has landed, too. */
@@ -36,7 +41,8 @@ export class Departures {
     for (const { type, key, record, before, reason } of changes) {
       if (type === "insert" || (type === "update" && (record.status !== before.status || record.dep_delay !== before.dep_delay))) this.#changed.add(key);
       if (type !== "remove" || before.status === "scheduled") continue;
-      this.#left.unshift(`${before.carrier} ${before.flight} ${reason === "deleted" ? "cancelled" : "landed"}`);
+      const gone = { key, record: { ...before, status: reason === "deleted" ? "cancelled" : "landed" } };
+      this.#left = [gone, ...this.#left.filter((other) => other.key !== key)];
     }
     this.#left.length = Math.min(this.#left.length, LEFT_MAX);
   }
@@ -45,25 +51,41 @@ export class Departures {
   draw(entries, moment, isLive) {
     const late = entries.filter(({ record }) => record.status !== "scheduled");
     const next = entries.filter(({ record }) => record.status === "scheduled");
+    const shown = new Set(entries.map(({ key }) => key));
+    const left = this.#left.filter(({ key }) => !shown.has(key));
     const isFirst = this.#find("table").hidden;
-    this.#find("table").hidden = entries.length === 0;
-    this.#find(".empty").hidden = entries.length > 0;
-    const [lateRows, nextRows] = shares(this.#fit(), late.length, next.length);
+    const isEmpty = entries.length + left.length === 0;
+    this.#find("table").hidden = isEmpty;
+    this.#find(".empty").hidden = !isEmpty;
+    const rows = this.#fit();
+    const [lateRows, nextRows] = shares(rows, late.length, next.length);
     // At first, all are new.
     const changed = isFirst ? undefined : this.#changed;
     this.#late.show(late.slice(late.length - lateRows), moment, changed);
     this.#next.show(next.slice(0, nextRows), moment, changed);
     this.#changed.clear();
+    const hasRoom = this.#fill(left, rows - lateRows - nextRows, moment);
     const waiting = late.filter(({ record }) => isWaiting(record)).length;
     this.#write(".late-count", late.length ? `${many(late.length, "flight")}, ${waiting} of them still at the gate${late.length > lateRows ? `; the ${lateRows} due last:` : ""}` : "none");
     this.#write(".next-count", next.length ? `${many(next.length, "flight")}${next.length > nextRows ? `; the first ${nextRows}:` : ""}` : "none");
-    this.#write(".left", this.#left.length ? `Last to leave the board: ${this.#left.join(", ")}` : "");
+    const named = left.slice(0, NAMED_MAX).map(({ record: { carrier, flight, status } }) => `${carrier} ${flight} ${status}`);
+    this.#write(".left", hasRoom || !named.length ? "" : `Last to leave the board: ${named.join(", ")}`);
     if (isLive) this.#write(".empty", "No flight is due at this hour.");
   }
 
-  /** Return how many rows have room, and let them fill it. */
+  /** Fill rows with flights that left, under a heading of their own. Return whether there is room for one. */
+  #fill(left, rows, moment) {
+    const heading = this.#find(".rest");
+    heading.hidden = left.length === 0;
+    const shown = left.slice(0, Math.max(0, Math.floor(rows - heading.offsetHeight / ROW)));
+    heading.hidden = shown.length === 0;
+    this.#gone.show(shown, moment);
+    return shown.length > 0;
+  }
+
+  /** Return how many rows have room beside the parts that are always there, and let them fill it. */
   #fit() {
-    const headings = [...this.#root.querySelectorAll("thead, .part")].reduce((sum, { offsetHeight }) => sum + offsetHeight, 0);
+    const headings = [...this.#root.querySelectorAll("thead, .part:not(.rest)")].reduce((sum, { offsetHeight }) => sum + offsetHeight, 0);
     const height = this.#find(".rows").clientHeight - headings;
     const rows = Math.max(ROWS_MIN, Math.floor(height / ROW));
     this.#root.style.setProperty("--row", `${Math.max(ROW, height / rows).toFixed(2)}px`);

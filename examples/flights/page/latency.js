@@ -3,15 +3,32 @@ import { area, keep } from "./svg.js";
 import { seconds } from "./text.js";
 
 const SHOWN_S = 120;
-/** Where no change has come for so long, nothing is measured: the line has a gap. */
-const GAP_S = 2;
 const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
-const [LABEL_WIDTH, LABEL_GAP, AWAY_MAX] = [42, 6, 10];
+const [LABEL_WIDTH, LABEL_GAP] = [42, 6];
 /** A line that is shorter than so many pixels is a dot. */
 const DOT = 3;
 /** The room that the text of a mark takes above its line. */
 const MARK = 16;
+
+/**
+ * The outages that have room for their length, each with the middle of that text. The text stands over its own box and no
+ * other one, where it would be read as that one's length. The newest comes first: an earlier one makes room for it.
+ */
+function withRoom(outages, width) {
+  const found = [];
+  let free = width - RIGHT;
+  outages.toReversed().forEach((outage, index, all) => {
+    const first = Math.max(LEFT, (all[index + 1]?.to ?? LEFT) + LABEL_GAP / 2) + LABEL_WIDTH / 2;
+    const last = Math.min(free, (all[index - 1]?.from ?? width) - LABEL_GAP / 2) - LABEL_WIDTH / 2;
+    const middle = Math.max(first, Math.min(last, (outage.from + outage.to) / 2));
+    const isOwn = middle - LABEL_WIDTH / 2 + LABEL_GAP < outage.to && middle + LABEL_WIDTH / 2 - LABEL_GAP > outage.from;
+    if (first > last || !isOwn) return;
+    found.push({ ...outage, middle });
+    free = middle - LABEL_WIDTH / 2 - LABEL_GAP;
+  });
+  return found;
+}
 
 export class LatencyChart {
   #svg;
@@ -22,10 +39,20 @@ export class LatencyChart {
     this.#svg = svg;
   }
 
-  /** Note a latency in milliseconds, and when the newest change came that it is of; null while nothing comes through. */
-  add(now, latency, came) {
-    this.#samples.push([now, came !== null && now - came <= GAP_S ? latency : null]);
-    while (this.#samples[0][0] < now - SHOWN_S) this.#samples.shift();
+  /**
+   * Note what the demo measured, each a moment (seconds since 1970) and a latency in milliseconds; null where nothing came.
+   * A stream that is opened again repeats them.
+   */
+  add(samples) {
+    const last = this.#samples.at(-1)?.[0] ?? -Infinity;
+    this.#samples.push(...samples.filter(([moment]) => moment > last));
+    while (this.#samples.length && this.#samples[0][0] < this.#samples.at(-1)[0] - SHOWN_S) this.#samples.shift();
+  }
+
+  /** Return for how many whole seconds no change has come; 0 before the first one. */
+  quiet(now) {
+    const newest = this.#samples.findLast(([, latency]) => latency !== null);
+    return newest === undefined ? 0 : Math.floor(now - newest[0]);
   }
 
   /** Mark what is said of the whole run, each a text and its latency in milliseconds: the axis holds them from now on. */
@@ -42,8 +69,7 @@ export class LatencyChart {
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
     const lines = this.#lines();
-    // From the newest outage on: the label of an earlier one makes room for it, or is left out where it would leave its box.
-    let free = width - RIGHT;
+    const shown = outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).map(({ since, until = now }) => ({ since, until, from: x(since), to: x(until) }));
     const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
       ...ticks.flatMap(([value, text]) => [
@@ -51,19 +77,8 @@ export class LatencyChart {
         { key: text, name: "text", class: "axis", "text-anchor": "end", text, x: LEFT - 8, y: y(value) + 4 },
       ]),
       ...[[0, last, "end"], [60, `1 min ${before}`, "middle"], [120, `2 min ${before}`, "start"]].map(([ago, text, anchor]) => ({ key: `at ${ago}`, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
-      ...outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).toReversed().flatMap(({ since, until = now }) => {
-        const [from, to] = [x(since), x(until)];
-        const [first, last] = [LEFT + LABEL_WIDTH / 2, width - RIGHT - LABEL_WIDTH / 2];
-        const wanted = Math.max(first, Math.min(last, (from + to) / 2));
-        const middle = Math.min(free - LABEL_WIDTH / 2, wanted);
-        const label = { key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle", x: middle, y: TOP - 6 };
-        const hasRoom = middle >= first && wanted - middle <= AWAY_MAX;
-        if (hasRoom) free = middle - LABEL_WIDTH / 2 - LABEL_GAP;
-        return [
-          { key: `outage ${since}`, name: "rect", class: "outage", x: from, width: Math.max(2, to - from), y: TOP, height: height - TOP - BOTTOM },
-          ...(hasRoom ? [label] : []),
-        ];
-      }),
+      ...shown.map(({ since, from, to }) => ({ key: `outage ${since}`, name: "rect", class: "outage", x: from, width: Math.max(2, to - from), y: TOP, height: height - TOP - BOTTOM })),
+      ...withRoom(shown, width).map(({ since, until, middle }) => ({ key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle", x: middle, y: TOP - 6 })),
       ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
       ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
       ...this.#marks.flatMap(([text, latency]) => [

@@ -1,7 +1,7 @@
 // The map of arrivals: the states in the usual composite projection, with Alaska and Hawaii below them, and a dot for each airport.
 import { BORDERS, LAND } from "./states.js";
 import { delayFill, element, keep } from "./svg.js";
-import { count, minutes } from "./text.js";
+import { many, minutes } from "./text.js";
 
 const RADIANS = Math.PI / 180;
 const SCALE = 1300;
@@ -68,23 +68,27 @@ export class ArrivalsMap {
     );
   }
 
-  draw(records) {
+  /** `isLive` says that there are no others: without any, the map says so. */
+  draw(records, isLive) {
+    const unit = this.#svg.clientWidth / this.#svg.viewBox.baseVal.width;
+    this.#svg.style.setProperty("--unit", unit.toFixed(3));
     const airports = records.filter(({ flights }) => flights > 0).sort((one, other) => other.flights - one.flights);
-    if (airports.length === 0) return;
+    if (airports.length === 0) {
+      this.#busiest.replaceChildren(...(isLive ? [Object.assign(document.createElement("li"), { textContent: "No flight has landed yet." })] : []));
+      return;
+    }
     const most = airports[0].flights;
     const known = airports.filter(({ lat, lon }) => Number.isFinite(lat) && Number.isFinite(lon));
     keep(this.#dots, known.map(({ dest, airport, flights, delay, lat, lon }) => {
       const [cx, cy] = place(lon, lat);
-      const title = `${dest}, ${airport.name}: ${count(flights)} flights, on average ${minutes(delay ?? 0)}`;
+      const title = `${dest}, ${airport.name}: ${many(flights, "flight")}, on average ${minutes(delay ?? 0)}`;
       return { key: dest, name: "circle", class: "shade", cx: cx.toFixed(1), cy: cy.toFixed(1), r: radius(flights, most).toFixed(1), style: `fill: ${delayFill(delay ?? 0)}`, title };
     }));
-    const unit = this.#svg.clientWidth / this.#svg.viewBox.baseVal.width;
-    this.#svg.style.setProperty("--unit", unit.toFixed(3));
     this.#drawNames(known, most, unit);
     this.#drawSizes(most, unit);
     this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay }) => {
       const item = document.createElement("li");
-      const parts = [airport?.name ?? dest, `${count(flights)} flights`, minutes(delay ?? 0)];
+      const parts = [airport?.name ?? dest, many(flights, "flight"), minutes(delay ?? 0)];
       item.append(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
       return item;
     }));
@@ -92,7 +96,9 @@ export class ArrivalsMap {
 
   /** The codes of the busiest airports, each on a side of its dot where neither another dot nor a busier one's code is. */
   #drawNames(airports, most, unit) {
-    const taken = [];
+    // The name of New York takes the room of two codes.
+    const [, south] = place(...NEW_YORK);
+    const taken = [0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south + 40]);
     const dots = airports.map(({ flights, lat, lon }) => {
       const [x, y] = place(lon, lat);
       return { x, y, r: radius(flights, most) };
@@ -101,9 +107,9 @@ export class ArrivalsMap {
       const [x, y] = place(lon, lat);
       const [width, height] = [LABEL_WIDTH / unit, LABEL_HEIGHT / unit];
       const [beside, above] = [radius(flights, most) + 4 + width / 2, radius(flights, most) + 2 + height / 2];
-      const { x: edge, width: room } = this.#svg.viewBox.baseVal;
+      const { x: edge, y: top, width: across, height: down } = this.#svg.viewBox.baseVal;
       const free = [[x - beside, y], [x + beside, y], [x, y - above], [x, y + above]].find(([cx, cy]) => (
-        cx - width / 2 >= edge && cx + width / 2 <= edge + room
+        cx - width / 2 >= edge && cx + width / 2 <= edge + across && cy - height / 2 >= top && cy + height / 2 <= top + down
         && !taken.some((other) => Math.abs(other[0] - cx) < width && Math.abs(other[1] - cy) < height)
         && !dots.some((dot) => Math.hypot(Math.max(0, Math.abs(dot.x - cx) - width / 2), Math.max(0, Math.abs(dot.y - cy) - height / 2)) < dot.r)));
       if (free === undefined) return [];
@@ -119,7 +125,7 @@ export class ArrivalsMap {
       const r = radius(number, most) * unit;
       const svg = element("svg", { width: 2 * r + 2, height: 2 * r + 2, "aria-hidden": "true" });
       svg.append(element("circle", { cx: r + 1, cy: r + 1, r }));
-      return [svg, `${count(number)} flights`];
+      return [svg, many(number, "flight")];
     }));
   }
 }

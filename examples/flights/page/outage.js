@@ -9,13 +9,14 @@ const PARTS = {
 
 const BACK = { "catching-up": "Back: catching up", checking: "Back: comparing every record" };
 
-/** An outage begins when a button is pressed, and ends when changes come through and every view of the page is live again. */
+/** When the outage of an event was over, in seconds since 1970; undefined while it is not. One that nothing came after has no length. */
+const overAt = ({ pressed_s: since, back_s: back, is_lossless: lossless }) => (back === null && lossless === null ? undefined : since + (back ?? 0));
+
+/** An outage begins when a button is pressed, and ends when the demo's subscriber has a later change: on each page at the same moment. */
 export class Outages {
   #events = [];
-  /** By an event's number: when it was over for this page, in seconds since 1970; absent while it is not. */
-  #over = new Map();
-  /** The numbers of the events that this page saw begin. */
-  #seen = new Set();
+  /** Whether the page's views have been live since the newest outage: until then, it explains why they are not. */
+  #isBack = true;
   /** When the page's views lost the connection, where no event explains it. */
   #lost;
   /** Whether all that was fed has come. */
@@ -25,26 +26,22 @@ export class Outages {
   take({ events, is_settled: isSettled }, isLive, now) {
     this.#events = events;
     this.#isSettled = isSettled;
-    events.forEach(({ back_s: back, is_lossless: lossless }, number) => {
-      if (this.#over.has(number)) return;
-      const isPending = back === null && lossless === null;
-      if (isPending) this.#seen.add(number);
-      else if (!this.#seen.has(number)) this.#over.set(number, events[number].pressed_s + (back ?? 0));
-      else if (isLive) this.#over.set(number, now);
-    });
-    if (isLive || this.current !== undefined) this.#lost = undefined;
+    if (this.current !== undefined) this.#isBack = false;
+    else if (isLive) this.#isBack = true;
+    if (isLive || !this.#isBack) this.#lost = undefined;
     else this.#lost ??= now;
   }
 
-  /** The event that nothing comes through for, with its number, if there is one. */
+  /** The event that nothing comes through for, if there is one. */
   get current() {
-    const number = this.#events.length - 1;
-    return number >= 0 && !this.#over.has(number) ? { ...this.#events[number], number } : undefined;
+    const newest = this.#events.at(-1);
+    return newest !== undefined && overAt(newest) === undefined ? newest : undefined;
   }
 
   /** One of live, down, catching-up and checking. */
   get phase() {
     if (this.current !== undefined || this.#lost !== undefined) return "down";
+    if (!this.#isBack) return "catching-up";
     if (this.#events.at(-1)?.is_lossless !== null) return "live";
     return this.#isSettled ? "checking" : "catching-up";
   }
@@ -69,23 +66,24 @@ export class Outages {
 
   /** The outages for the chart: each with its beginning and, if it is over, its end. */
   get spans() {
-    const spans = this.#events.map(({ pressed_s: since }, number) => ({ since, until: this.#over.get(number) }));
+    const spans = this.#events.map((event) => ({ since: event.pressed_s, until: overAt(event) }));
     return this.#lost === undefined ? spans : [...spans, { since: this.#lost, until: undefined }];
   }
 
   /** The lines about what was done, the newest first: a kind, when, what, and what came of it. */
   get lines() {
-    return this.#events.map((event, number) => ({
+    return this.#events.map((event) => ({
       kind: event.is_lossless === null ? "" : event.is_lossless ? "ok" : "bad",
       when: wall(event.pressed_s),
-      what: this.#over.has(number) ? PARTS[event.part].done : `${PARTS[event.part].name} is dead`,
-      result: this.#result(event, number),
+      what: overAt(event) !== undefined ? PARTS[event.part].done : `${PARTS[event.part].name} is dead`,
+      result: this.#result(event),
     })).reverse();
   }
 
-  #result({ back_s: back, is_lossless: lossless, verdict, records }, number) {
-    if (!this.#over.has(number)) return "It starts again by itself. The page waits for a change that was written after that.";
-    const waited = back === null ? "" : `Back after ${seconds(this.#over.get(number) - this.#events[number].pressed_s)}. `;
+  #result(event) {
+    if (overAt(event) === undefined) return "It starts again by itself. The page waits for a change that was written after that.";
+    const { back_s: back, is_lossless: lossless, verdict, records } = event;
+    const waited = back === null ? "" : `Back after ${seconds(back)}. `;
     if (lossless === null) return `${waited}${this.#isSettled ? "Comparing every record…" : "What was written meanwhile is arriving…"}`;
     return `${waited}${lossless ? `${count(records)} flights compared: ${verdict}.` : verdict}`;
   }

@@ -6,7 +6,7 @@ import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
 import { Outages } from "./outage.js";
-import { count, daysUntil, lasting, many, seconds, simulated, since, zone } from "./text.js";
+import { count, lasting, many, seconds, simulated, since, upTo, zone } from "./text.js";
 
 /**
  * A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long and no chart is
@@ -20,6 +20,8 @@ const END_STILL_MS = 1200;
 const END_MS_MAX = 3500;
 /** A feed that is slower, in simulated seconds a second, is in no fast motion that is worth a word. */
 const SPEED_MIN = 60;
+/** At night, and where batches take long, nothing comes for some seconds. After more, the page says so beside the latency. */
+const QUIET_S = 10;
 const NOT_LIVE = ["reconnecting", "catching up", "failed"];
 const get = (id) => document.getElementById(id);
 const write = (node, text) => {
@@ -68,7 +70,7 @@ function draw() {
   board.draw(shown.departures, moments.of("departures") ?? 0, departures.status === "live");
   drawCarriers(get("carriers"), get("departed"), shown.carriers);
   drawHeat(get("heat"), shown.delays);
-  map.draw(shown.arrivals);
+  map.draw(shown.arrivals, arrivals.status === "live");
   drawInstant();
 }
 
@@ -81,13 +83,13 @@ function takeMoments(taker) {
 const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
 
 /** What the newest record of each panel is: at night, no flight lands for hours, and the map of arrivals is no older for that. */
-const NEWEST = { departures: "as of", carriers: "newest departure", delays: "newest departure", arrivals: "newest arrival" };
+const NEWEST = { departures: "as of", carriers: "newest update", delays: "newest update", arrivals: "newest arrival" };
 
 /** The clock is the moment of the newest record that is shown; each panel says the moment of its own newest one. */
 function drawMoments() {
   const { newest } = moments;
   write(get("clock"), newest === undefined ? " " : simulated(newest));
-  if (newest !== undefined) write(get("days"), daysUntil(newest));
+  if (newest !== undefined) write(get("until"), ` ${upTo(newest)}`);
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
     write(node, moment === undefined ? "" : `${moments.isEnd ? "as of" : NEWEST[node.dataset.of]} ${since(moment, newest)} flight time`);
@@ -111,6 +113,9 @@ function phaseNow() {
   return outages.phase === "live" && state?.is_ending ? "ending" : outages.phase;
 }
 
+/** Whether nothing comes although the feed runs: the newest latency is then an old one. */
+const isQuiet = (now) => phaseNow() === "live" && chart.quiet(now) >= QUIET_S;
+
 /** What the page says of the instant. */
 function drawInstant() {
   const now = ended ?? Date.now() / 1000;
@@ -121,7 +126,7 @@ function drawInstant() {
   const latency = state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase] ?? FIGURES.live);
+  write(get("latency-of"), phase === "down" ? outages.sinceWhat : isQuiet(now) ? `median of the newest 200; no change for ${chart.quiet(now)} s` : FIGURES[phase] ?? FIGURES.live);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
   chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
@@ -131,7 +136,7 @@ const eventsShown = [];
 function drawEvents() {
   const lines = outages.lines;
   const list = get("events");
-  get("hint").hidden = lines.length > 0;
+  get("hint").hidden = lines.length > 1;
   lines.slice(0, 3).forEach(({ kind, when, what, result }, index) => {
     const text = `${kind}\n${when}\n${what}\n${result}`;
     if (eventsShown[index] === text) return;
@@ -151,11 +156,11 @@ function takeState(taken) {
   state = taken;
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
-  // What waited out an outage comes right after it, while everything is compared: its latency belongs to the chart.
-  chart.add(now, outages.phase === "down" ? null : state.latency_ms, state.came_s);
+  chart.add(state.samples);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
-  write(get("speed"), state.speed >= SPEED_MIN ? `: each second is ${lasting(state.speed)}` : "");
+  // The feed waits after an outage, and the page until all of it has come: then its clock has another speed.
+  write(get("speed"), state.speed >= SPEED_MIN && phaseNow() === "live" && !isQuiet(now) ? `: each second is ${lasting(state.speed)}` : "");
   drawEvents();
   if (wasHeld && !isHeld()) soon();
   drawInstant();
@@ -256,4 +261,4 @@ setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
 new ResizeObserver(draw).observe(document.querySelector("main"));
-write(get("zone"), `in real seconds, by your clock (${zone()})`);
+write(get("zone"), `real time, ${zone()}`);

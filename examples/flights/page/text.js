@@ -32,11 +32,8 @@ export const zone = () => new Intl.DateTimeFormat("en-GB", { timeZoneName: "shor
 /** The date of a simulated moment in New York. */
 export const day = (moment) => DAY.format(moment);
 
-/** The days of the data set until a simulated moment, of which 1 January is the first. */
-export function daysUntil(seconds) {
-  const last = day(seconds * 1000);
-  return last === "1 Jan" ? "1 January 2013" : `1 January to ${LONG_DAY.format(seconds * 1000)} 2013`;
-}
+/** Up to which moment the year was fed. It is no last day of flights: shortly after midnight, only those of the day before land. */
+export const upTo = (seconds) => `up to ${TIME.format(seconds * 1000)} on ${LONG_DAY.format(seconds * 1000)}`;
 
 /** A moment of the visitor's day. */
 export const wall = (seconds) => WALL.format(seconds * 1000);

@@ -83,6 +83,7 @@ class NodeChannel:
             await self._connection.send(request.named(command_id))
             return await answer
         finally:
+            # Also after a cancellation: an answer that nobody takes would stay for as long as the channel.
             self._answers.pop(command_id, None)
 
     async def follow(self, request: NodeQuery, follower: Follower) -> str:
@@ -108,6 +109,7 @@ class NodeChannel:
     def send_soon(self, request: NodeQuery) -> None:
         """Send a request whose answer does not matter."""
         task = asyncio.get_running_loop().create_task(self._send(request))
+        # asyncio itself holds tasks weakly: one that nothing else refers to may vanish before it has sent anything.
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
@@ -129,8 +131,10 @@ class NodeChannel:
     def _lose(self, lost: NodeLost) -> None:
         self._lost = lost
         for answer in self._answers.values():
+            # A canceled request is still here until its task runs: setting its future would raise.
             if not answer.done():
                 answer.set_exception(lost)
+        # Taken out first: `note_lost` may call `unfollow`, which would change the dict while it is read.
         followers, self._followers = self._followers, {}
         for follower in followers.values():
             follower.note_lost()
@@ -164,6 +168,7 @@ class NodeChannel:
     async def close(self) -> None:
         """Return the connection; requests without an answer get `NodeLost`, and followers, too."""
         self._reading.cancel()
+        # `gather` would raise the cancellation, and the connection would never be returned.
         await asyncio.wait([self._reading, *self._sending])
         self._lose(NodeLost(f"{self.url}: the gateway stops"))
         await self._lease.aclose()
@@ -237,6 +242,7 @@ class NodeChannels:
             opening.cancel()
         if self._opening:
             await asyncio.wait(list(self._opening.values()))
+        # A copy: `_close` takes the channel out of the dict.
         for channel in list(self._open.values()):
             self._close(channel)
         while self._closing:

@@ -193,6 +193,7 @@ class ConnectionPool:
     def _reused(idle: list[NodeConnection]) -> NodeConnection | None:
         while idle:
             connection = idle.pop()
+            # A node that restarts ends its idle connections, and these stay in the list until they are popped.
             if connection.is_open:
                 connection.use_again()
                 return connection
@@ -219,6 +220,7 @@ class ConnectionPool:
                 f"ws{url.removeprefix('http')}/v1",
                 additional_headers=headers,
                 ssl=self._credentials.tls() if url.startswith("https:") else None,
+                # A record that its topic allows must pass, whatever its size: nodes are trusted.
                 max_size=None,
                 max_queue=QUEUED_FRAMES,
                 compression=None,
@@ -245,6 +247,7 @@ class ConnectionPool:
 
     def _start_closing(self, connection: NodeConnection) -> None:
         task = asyncio.get_running_loop().create_task(connection.close())
+        # asyncio itself holds tasks weakly: without this, a connection might stay open.
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -74,6 +74,7 @@ class Announcement:
     def share(self, topics: Iterable[str]) -> Share:
         """Return the partitions of these topics that it holds; none at all while it loads one of the topics."""
         held = [(name, self.topics[name]) for name in topics if name in self.topics]
+        # A topic without partitions here has nothing to load: it must not hide the partitions of the others.
         if any(topic.is_loading for _, topic in held if topic.positions):
             return frozenset()
         return frozenset((name, number) for name, topic in held for number in topic.positions)
@@ -214,6 +215,7 @@ def _exact_cover(shares: Sequence[Share], wanted: Share, failed: set[Share]) -> 
             rest = _exact_cover(shares, wanted - share, failed)
             if rest is not None:
                 return [share, *rest]
+    # Without this, the same rest is searched again in each order in which the shares before it can be chosen.
     failed.add(wanted)
     return None
 

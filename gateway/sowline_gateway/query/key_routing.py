@@ -26,6 +26,7 @@ def partitions_of_keys(
     needed: Share = frozenset()
     for name in topics:
         definition = definitions[name]
+        # Only these SOW keys are key texts: hashes would be taken for other keys, and the records be missing.
         if definition.has_sow and not definition.key_paths:
             needed |= {(name, owner_of(definition, key)) for key in keys}
         else:

@@ -42,6 +42,7 @@ async def records_of(
     request = Sow(topic=topic, sow_keys=SowKeys(keys))
     query = ShardedQuery(nodes, request, [topic], EVERYTHING, limits, floor)
     try:
+        # Within the block: when one node fails, others may have begun, and only `close` returns their connections.
         await query.begin(turn)
         found = [read_record(record) async for portion in query.records() for record in portion.records]
     finally:

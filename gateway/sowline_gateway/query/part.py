@@ -155,6 +155,7 @@ class Part:
         assert self._messages is not None
         async for message in self._messages:
             yield message
+        # A node that shuts down ends its subscriptions in good order: for the client that is a loss, too.
         raise NodeLost(f"{self.url}: the subscription has ended")
 
     def answers_for(self, names: Mapping[str, str]) -> Share:

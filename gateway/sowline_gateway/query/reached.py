@@ -29,6 +29,7 @@ async def with_views_between(
     positions_of: PositionsOf,
 ) -> PositionsByLog:
     """Return a floor of some topics, with the positions of the views between them and the logs of the floor."""
+    # Copies: the floor has the client's own positions, which its other commands advance while this one waits.
     found: PositionsByLog = {log: dict(held) for log, held in floor.items()}
     # Every query runs this. With hundreds of topics, checking each topic for each log would hold up other queries.
     computed = [name for name in names if _reads_views(topics, name)]

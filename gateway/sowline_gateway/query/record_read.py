@@ -46,6 +46,7 @@ async def _with_views_between(nodes: NodeSet, topic: str, query: str, turn: Quer
     """Return the query of a GET whose `at_least` has the positions of the views between, too."""
     if AT_LEAST not in query:
         return query
+    # With blank values: a parameter without a value is an error, and the node must see it to refuse it.
     fields = dict(parse_qsl(query, keep_blank_values=True))
     try:
         floor = parse_bookmark(fields.get(AT_LEAST, ""))

@@ -45,6 +45,7 @@ class SeenPositions:
 
     def unfollow(self, positions: PositionsByLog) -> None:
         """Keep positions as they are now."""
+        # First: afterwards nothing would know what the client was sent through the stream.
         self.note(positions)
         _, times = self._followed.pop(id(positions))
         if times > 1:

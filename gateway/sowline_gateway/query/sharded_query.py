@@ -32,7 +32,7 @@ from sowline.wire.node_queries import BATCH, NodeQuery, records_of
 from sowline.wire.options import Options
 from sowline.wire.request import Read, Sow
 from sowline.wire.request_fields import SowKeys
-from sowline.wire.server_message import sow_record
+from sowline.wire.server_message import sow_record, with_ranks
 from sowline_gateway.nodes.connections import NodeLost, NodeMessage
 from sowline_gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
 from sowline_gateway.nodes.node_set import NodeSet
@@ -137,6 +137,7 @@ class ShardedQuery:
         """Let others run while this query waits for nodes: a part that has begun takes memory at its node."""
         if turn is not None and turn.is_taken:
             await self.close()
+            # Otherwise the next attempt would keep parts that are closed, because they have begun.
             self._parts = []
         async with lent(turn):
             yield
@@ -196,6 +197,7 @@ class ShardedQuery:
         async with replaceable(self._nodes, part.url, share):
             await part.begin(self._nodes.connections, self._rights, request)
         if part.answers_for(self._nodes.names) & self._wanted != share:
+            # Otherwise the next attempt would keep this part, because its routing still fits the announcement.
             part.has_begun = False
             # It holds other partitions than it announced: it was started again as another shard.
             raise NodesFailed([part.url], unavailable(share))
@@ -218,8 +220,13 @@ class ShardedQuery:
                 portions = self._sorted()
             else:
                 portions = self._side_by_side()
+            rank = self._request.skip_n or 0
+            # A generator that is merely dropped ends at its collection: until then its tasks read the connections.
             async with aclosing(portions):
                 async for batch in portions:
+                    if self._request.options.rank:
+                        batch.records = with_ranks(batch.records, rank)
+                        rank += len(batch.records)
                     self.result.count(len(batch.records), sum(map(len, batch.records)), 0)
                     self._limits.check(self.result)
                     yield RecordPortion(batch.topic, batch.records)
@@ -272,6 +279,7 @@ class ShardedQuery:
         finally:
             for task in tasks:
                 task.cancel()
+            # Until they have ended: a task that still reads would take messages of the connection's next query.
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _sorted(self) -> AsyncGenerator[Batch, None]:

@@ -103,7 +103,6 @@ class GatewayCommands(SessionCommands):
 
     def _sow(self, request: Sow) -> None:
         topics = chosen_topics(request.topic, self._nodes.topics, self._runner.rights.read)
-        self._floor(request, topics)
         outbox, asked = self._runner.outbox_for(request.options), self._in_json(request, topics)
         self._running.check_limit()
         slot = self._runner.new_slot()
@@ -119,6 +118,7 @@ class GatewayCommands(SessionCommands):
     def _floor(self, request: Read, topics: Sequence[str]) -> PositionsByLog:
         """Return the positions that an answer must have reached."""
         logs = [self._nodes.topics[name].log for name in topics]
+        # The past has no newer positions: what the client has seen of the present would never be reached.
         seen = SeenPositions() if request.bookmark else self._seen
         return seen.floor(logs, request.at_least)
 
@@ -149,6 +149,7 @@ class GatewayCommands(SessionCommands):
             try:
                 await query.begin(slot)
             except BaseException:
+                # When one node fails, others may have begun, and only `close` returns their connections.
                 await query.close()
                 raise
             if request.bookmark:

@@ -1,6 +1,6 @@
 """The HTTP API of a gateway, which answers as a query service does."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -61,12 +61,8 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
             raise
         return query
 
-    async def _ending(self, query: ShardedQuery, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        try:
-            async for portion in lines:
-                yield portion
-        finally:
-            await query.close()
+    async def _close(self, query: ShardedQuery) -> None:
+        await query.close()
 
     async def _explain(self, fields: dict[str, Any], rights: Rights, turn: Turn) -> dict[str, Any]:
         asked = await request_of(Explain, fields)
@@ -88,6 +84,7 @@ class GatewayHttpApi(TopicsApi[ShardedQuery]):
         answer = await read_from_holder(
             self._nodes, self._context.http, topic, address.key, path, query, rights, turn
         )
+        # A node's answer has any size. Clients that read slowly would otherwise fill the gateway with them.
         turn.backlogs.require(len(answer.body))
         if wants_typed(request) and not address.what and not answer.is_refusal:
             record = typed_record(self._topics[topic], answer.body, rights.read)

@@ -46,7 +46,9 @@ class HeldWindow:
     def taken_over(self, asked: WindowRequest) -> "HeldWindow":
         """Return the client's window for a subscription that replaces this one."""
         held = HeldWindow(self.asked)
-        held.hold(self.shown, self.positions, is_guess=not self.asked.options.shows_like(asked.options))
+        is_same_order = self.asked.request.order == asked.request.order
+        shows_like = self.asked.options.shows_like(asked.options, is_same_order=is_same_order)
+        held.hold(self.shown, self.positions, is_guess=not shows_like)
         return held
 
     def hold(
@@ -95,6 +97,7 @@ class HeldWindow:
         if options.conflation is not None:
             due = [(key, as_held(delivery)) for key, delivery in due]
         if some is not None:
+            # Only the touched keys were compared: the rest of the window is what the client holds already.
             for key in held.keys() - now.keys():
                 del self.shown[key]
             self.shown.update(now)
@@ -121,6 +124,7 @@ class HeldWindow:
         found = window.left(key, body)
         if found is None:
             return no_longer_shown(body, None)
+        # The node's reason is of its own last change, but the client may still hold an earlier body.
         found = msgspec.structs.replace(found, previous=body)
         return as_held(found) if self.asked.topic.is_conflated else found
 

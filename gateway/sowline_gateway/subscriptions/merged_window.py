@@ -67,6 +67,10 @@ class MergedWindow(ABC):
     def left(self, sow_key: bytes, body: bytes) -> Delivery | None:
         """Return the `oof` for a key that the client holds with this body and that is not shown; None if unknown."""
 
+    def rank_of(self, sow_key: bytes) -> int | None:
+        """Return the number of records or groups before one in the order of a page; None without an order."""
+        return None
+
     @abstractmethod
     def forget_gone(self) -> None:
         """Forget why records are no longer shown by their nodes: the client holds none of them."""
@@ -100,6 +104,10 @@ class MergedPage(MergedWindow):
         if gone is not None:
             self._gone[sow_key] = gone
         self._set.remove(sow_key)
+
+    def rank_of(self, sow_key: bytes) -> int | None:
+        """Return the number of records before one, of all nodes together."""
+        return self._set.rank_of(sow_key)
 
     def shown(self) -> dict[bytes, ShownRecord]:
         """Return the records of the page."""
@@ -187,6 +195,10 @@ class MergedGroupPage(MergedGroupWindow):
             self._set.remove(sow_key)
         else:
             self._set.put(_key_of(self._order, sow_key, body), ShownRecord(body, 0))
+
+    def rank_of(self, sow_key: bytes) -> int | None:
+        """Return the number of groups before one, of all nodes together."""
+        return self._set.rank_of(sow_key)
 
     def shown(self) -> dict[bytes, ShownRecord]:
         """Return the groups of the page."""

@@ -101,6 +101,7 @@ class NodeFlow:
         subscriber, request, relays = self._subscriber, self.request, self._outlet.relays
         # A bookmark may be older than positions that the connection was sent: nodes need not have reached those.
         seen = subscriber.seen if request.bookmark_range.begins_now else SeenPositions()
+        # Kept before it begins: if one node fails, `__aexit__` must still close it at the others.
         self._query = query = subscriber.query(
             request,
             subscriber.floor(seen, request.at_least),
@@ -196,6 +197,7 @@ class NodeFlow:
                 checksum.fail(SowlineError(received.reason, received.message))
             return
         if received.ack_type == "completed":
+            # First, because the client gets its acknowledgement after the changes from before it.
             await self._outlet.complete(part, received)
         part.note_ack(received)
         self._fed.note_acknowledged()
@@ -212,6 +214,7 @@ class NodeFlow:
     def tell_soon(self, command: str) -> None:
         """Send a command about the subscription to all nodes, in a task."""
         task = asyncio.ensure_future(self._tell_if_possible(command))
+        # asyncio itself holds tasks weakly: a pause that nothing else refers to might never be sent.
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 

@@ -90,6 +90,7 @@ class PassingOutlet:
     async def take(self, part: Part, received: NodeMessage) -> None:
         """Pass a message on; wait while the outbox is full, and so read no more from the node."""
         await self._turn()
+        # After the wait: if the flow ends during it, this change was not sent, and must be read again.
         self._sent.note(parse_bookmark(received.bookmark))
         if received.command == "progress":
             # A client may take its bookmark for that of all partitions, as from one query service.
@@ -179,6 +180,7 @@ class ConflatingOutlet:
                 form,
                 pending_of(options, form, keys, of_each=of_each),
                 options.conflation,
+                # A default binds this topic's log now: all lambdas would otherwise see that of the last one.
                 lambda log=topic.log: dict(self._received.positions.get(log, {})),  # type: ignore[misc]
                 turn,
             )

@@ -195,6 +195,7 @@ class RecordsOverNodes(LedSubscription, ABC):
 
     def hand_over(self) -> tuple[Held, ClientRecords | None]:
         """Stop; return whether it is known what the client holds, and the records that it holds."""
+        # Before `stop`, which changes the machine's state.
         known, has_begun = self.machine.held, self.has_begun
         self.stop()
         if known is Held.UNKNOWN:
@@ -203,6 +204,7 @@ class RecordsOverNodes(LedSubscription, ABC):
         # the first.
         if not has_begun:
             return known, self._held
+        # Copies: a stream that others still follow advances its own.
         sent = {log: dict(of) for log, of in self._sent.items()}
         return known, ClientRecords(self.request, self._subscriber.topics, sent)
 

@@ -114,6 +114,7 @@ class StreamMembership:
         if self._next is None or not self._next.is_in:
             self.give_up_joining()
             self._next = self._joined(stream)
+            # A copy: the stream advances its own, and a goal that moves on might never be reached.
             self._goal = {log: dict(of) for log, of in stream.positions.items()}
         received = self._outlet.received
         for log, of in self._goal.items():

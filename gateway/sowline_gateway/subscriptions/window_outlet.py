@@ -11,7 +11,7 @@ from sowline.subscriptions.engine.delivery import Deltas, payload_of, whole_payl
 from sowline.subscriptions.engine.shown import ShownRecord
 from sowline.subscriptions.engine.subscription import OOF
 from sowline.subscriptions.live.progress import put_progress, put_window_checksum
-from sowline.subscriptions.live.put_payload import put_payload, put_step
+from sowline.subscriptions.live.put_payload import RankOf, put_payload, put_step
 from sowline.subscriptions.live.shown_records import records_shown
 from sowline.wire.request import Heartbeat
 from sowline_gateway.query.seen import SeenPositions
@@ -58,7 +58,7 @@ class WindowOutlet:
         result = Result(
             counted.topic_matches, counted.matches, lag_seconds=counted.lag_seconds, warnings=counted.warnings
         )
-        self._put_group(shown, format_bookmark(opened.positions), result, mark)
+        self._put_group(shown, format_bookmark(opened.positions), result, mark, opened.merged.rank_of)
         # From here on, differences are from this request, no longer from the replaced one.
         self.held.asked = self._asked
         self.held.hold(opened.merged.shown(), opened.positions)
@@ -70,13 +70,16 @@ class WindowOutlet:
         """Send the window that the client holds at a time as a group; return its counts."""
         counted = past.result
         result = Result(counted.topic_matches, counted.matches, warnings=counted.warnings)
-        self._put_group(self._asked.first_shown(self.held.shown), past.bookmark, result, None)
+        first = self._asked.request.skip_n or 0
+        ranks = {key: rank for rank, key in enumerate(self.held.shown, first)}
+        shown = self._asked.first_shown(self.held.shown)
+        self._put_group(shown, past.bookmark, result, None, ranks.get)
         return result
 
     def _put_group(
-        self, shown: Mapping[bytes, ShownRecord], bookmark: str, result: Result, mark: Mark
+        self, shown: Mapping[bytes, ShownRecord], bookmark: str, result: Result, mark: Mark, rank_of: RankOf
     ) -> None:
-        records = records_shown(self._asked.topic, self._asked.options, shown)
+        records = records_shown(self._asked.topic, self._asked.options, shown, rank_of)
         result.count(len(records), sum(map(len, records)), hash_of(shown))
         put_group(self.outbox, self._asked.request, bookmark, records, result, mark)
 
@@ -94,7 +97,8 @@ class WindowOutlet:
         )
         if found := [payload for payload in payloads if payload is not None]:
             before, now = format_bookmark(difference.before), format_bookmark(difference.now)
-            put_step(self, self._asked.topic.name, found, before, now)
+            rank_of = opened.merged.rank_of if self._asked.options.rank else None
+            put_step(self, self._asked.topic.name, found, before, now, rank_of)
 
     def put_progress(self, opened: OpenedWindow) -> None:
         """Send the bookmark of a client that lacks nothing."""

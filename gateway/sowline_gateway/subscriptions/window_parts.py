@@ -213,6 +213,7 @@ class WindowParts:
         return [self._follow(opened, part, client, held) for part in opened.query.parts]
 
     async def _follow(self, opened: OpenedWindow, part: Part, client: Shows, held: HeldWindow) -> None:
+        # Collected up to its last message: if the node is lost within a step, half of it must not be shown.
         step: list[NodeMessage] = []
         try:
             async for received in part.live():

@@ -228,6 +228,7 @@ class WindowOverNodes(LedSubscription):
             await self._outbox.wait_turn()
             if not self._gate.is_open:
                 await self._gate.wait_opened()
+                # Look again: a checksum that was requested after the pause may have sent the difference already.
                 continue
             if conflation == AUTO:
                 interval = adapted(interval, backlog)

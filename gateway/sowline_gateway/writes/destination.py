@@ -96,6 +96,7 @@ class NodesDestination:
                 watch.use()
                 used[name] = watch
         except BaseException:
+            # The watches that this request uses already would count it as their user forever, and never end.
             NodesWatch(used).end()
             raise
         for write in writes:
@@ -110,11 +111,13 @@ class NodesDestination:
                 return usable
             before = self._watches.get(name)
             watch = TopicWatch(self._nodes, self.topics[name], f"outcomes-{next(self._numbers)}")
+            # The watch is shared only once it has begun: without reports, a write that used it would wait forever.
             await watch.begin(needed)
             self._watches[name] = watch
             # The last user may leave earlier. After that, nothing else would end the watch.
             asyncio.get_running_loop().call_later(KEPT_SECONDS, watch.end_if_unused)
             if before is not None:
+                # Nothing refers to the watch before it any more, so nothing else would end it.
                 before.end_if_unused()
             return watch
 

@@ -70,6 +70,7 @@ class TopicWatch:
             name, watching = self.topic.name, {one.channel.url for one in self._watchers}
             nodes = [node for node in self._nodes.announcements.nodes if node.url not in watching]
             asking = [self._ask(node) for node in nodes if node.share([name])]
+            # To the end: a node that is asked while another one fails would begin a watch that nothing ends.
             errors = await asyncio.gather(*asking, return_exceptions=True)
             for error in filter(None, errors):
                 raise error
@@ -95,6 +96,7 @@ class TopicWatch:
                 channel = await self._nodes.channels.to(node.url)
                 await channel.ask(watch_of(self.topic.name, self._query_id))
         except NodeLost:
+            # Otherwise the next attempt would wait for the same node again.
             self._nodes.lost(node.url)
         except (TimeoutError, asyncio.CancelledError) as error:
             # It may be watching anyway: without this, it would keep reports forever.
@@ -147,6 +149,7 @@ class TopicWatch:
                 elif isinstance(answer, NodeLost) or (
                     isinstance(answer, SowlineError) and answer.reason in RETRY_REASONS
                 ):
+                    # A node that is only busy has a healthy channel: without this, it would be asked again at once.
                     avoid.add(one.channel.url)
                 else:
                     raise answer

@@ -38,7 +38,7 @@ from sowline_materializer.store.secondary import open_secondary
 from sowline_materializer.worker.batch import as_log_record
 
 WHOLE_SECONDS_MAX = 10.0
-"""How long a log record's changes may take to arrive before the rest is considered lost."""
+"""How long the next changes of a log record may take to arrive before the rest is considered lost."""
 
 PAUSE_SECONDS = 0.05
 """Time between two attempts to read that rest."""
@@ -152,7 +152,8 @@ class OfflineCopies:
             if phase is not Phase.AIMING and loader.is_whole:
                 return loader.checkpoint(end)
             now = time.monotonic()
-            if deadline is None or phase is Phase.AIMING:
+            # The rest of a large delete comes in portions, over more than that time.
+            if deadline is None or phase is Phase.AIMING or start < end:
                 deadline = now + WHOLE_SECONDS_MAX
             elif now > deadline:
                 raise SowlineError(
@@ -221,12 +222,13 @@ class OfflineCopies:
         partition = Partition(self.definition, self.partition, opened, bodies=bodies)
         for records in self.log(start, end, f"applying the log {self.name}"):
             self._require_schemas(bodies, records)
-            prepared = partition.prepare(records, end)
-            if prepared.failed is not None:
-                # The copy would continue after the record, and lack the records of its batch
-                # (test_a_record_that_can_not_be_applied_ends_the_copy).
-                raise prepared.failed from prepared.failed.__cause__
-            partition.commit(prepared, 0)
+            while partition.are_left(records):
+                prepared = partition.prepare(records, end)
+                if prepared.failed is not None:
+                    # The copy would continue after the record, and lack the records of its batch
+                    # (test_a_record_that_can_not_be_applied_ends_the_copy).
+                    raise prepared.failed from prepared.failed.__cause__
+                partition.commit(prepared, 0)
         return OfflineCopy(copy.store, partition.checkpoint)
 
     def _require_schemas(self, bodies: TypedBodies | None, records: Iterable[LogRecord]) -> None:

@@ -118,7 +118,7 @@ def _unfit(store: OfflineCopy | None, changes: OfflineCopy) -> str | None:
         return "there is none"
     if store.checkpoint.position.era != changes.checkpoint.position.era:
         return "it is of an era that has ended"
-    return None if store.checkpoint.complete else "it is within a recovery"
+    return None if store.checkpoint.complete else "it is within the changes of a log record"
 
 
 def _require_definition(offline: OfflineCopies, copy: OfflineCopy) -> None:

@@ -82,9 +82,15 @@ class Applier:
         self.applying: int | None = None
         """The offset of the log record that is being applied; None while the native core applies several."""
 
-    def apply(self, batch: Sequence[LogRecord]) -> Step:
-        """Apply the records, which are in log order and newer than the checkpoint, and return the step."""
+    def apply(self, batch: Sequence[LogRecord], resume_at: bytes = b"") -> Step:
+        """Apply the records, which are in log order and newer than the checkpoint, and return the step.
+
+        A step that ends within the changes of a log record has an incomplete checkpoint; the caller applies the
+        record again. Raise `NeedsOwnSteps` for such a record among others. `resume_at` is the SOW key after the last
+        one that the step before it changed, if that is known.
+        """
         state = self._state
+        state.is_alone, state.resume_at = len(batch) == 1, resume_at
         if self._accelerator is None:
             self._apply_run(batch)
         else:

@@ -35,13 +35,16 @@ class BatchState:
     """Position, log time, limits and counts after the last log record. The parts of an `Applier` share it.
 
     `time` is that of the current log record: log time, or its producer's time if that is later. `index` numbers the
-    changes of the current log record, `resumed` says that the state holds its first ones already. `out` gets
-    the step.
+    changes of the current log record, `resumed` says that the state holds its first ones already. `complete` is false
+    after a step that ends before the last of them. A resumed command over many records continues at the SOW key
+    `resume_at`. `is_alone` says that the batch is one log record. `out` gets the step.
     """
 
     __slots__ = (
+        "complete",
         "definition",
         "index",
+        "is_alone",
         "last_change",
         "limits",
         "live_records",
@@ -55,6 +58,7 @@ class BatchState:
         "position",
         "records",
         "reflected",
+        "resume_at",
         "resumed",
         "taken",
         "time",
@@ -85,6 +89,9 @@ class BatchState:
         self.offset = -1
         self.index = 0
         self.resumed = False
+        self.resume_at = b""
+        self.is_alone = False
+        self.complete = True
 
     def begin(self, record: LogRecord) -> None:
         """Move to the log record. Continue after the changes of it that the state already holds (an interrupted
@@ -125,7 +132,7 @@ class BatchState:
             origins=dict(self.origins),
             reflected=dict(self.reflected),
             taken=dict(self.taken),
-            complete=True,
+            complete=self.complete,
             limits=self.limits,
             numbers_since=self.numbers_since,
             records=self.live_records,

@@ -27,11 +27,11 @@ class Records(Protocol):
     def put(self, key: bytes, record: Record | None) -> None:
         """Store the record under the SOW key; None removes the entry."""
 
-    def entries(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
+    def entries(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries from a SOW key on, those of deleted records too, in the order of the keys' bytes."""
 
-    def scan(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield all live records in the order of their SOW keys' bytes."""
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records from a SOW key on, in the order of the keys' bytes."""
 
 
 class Accelerator(Protocol):

@@ -3,7 +3,7 @@
 For each batch of log records the caller calls `prepare`, which stores nothing, and writes what the result holds to
 Kafka. If another process wrote between these events, the caller then calls `mark_stale`. It calls `commit`, then
 `repair`. It writes the events that `repair` yields, and ends with `note_repaired`. If `prepare` returns `failed`, the
-caller raises it after the commit.
+caller raises it after the commit. It calls `prepare` with the same log records as long as some `are_left`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,7 +24,7 @@ from sowline.model.position import Position, before_the_log
 from sowline.native import Core, raise_unless_panic
 from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
-from sowline_materializer.core.errors import NotApplicable
+from sowline_materializer.core.errors import NeedsOwnSteps, NotApplicable
 from sowline_materializer.core.expiry import Due
 from sowline_materializer.core.record import Record
 from sowline_materializer.core.step import Records, Step
@@ -60,7 +60,7 @@ class BatchView(Records, Protocol):
 class Prepared:
     """A batch that was applied but not committed: the new state, and the events to write before the commit.
 
-    `failed` is why it ends before a log record that can't be applied.
+    `records` is how many log records it completes. `failed` is why it ends before one that can't be applied.
     """
 
     view: BatchView
@@ -100,6 +100,8 @@ class Partition:
         """The offset in the changes at which everything begins that is newer than the opened state."""
         known = opened.tombstones
         self._tombstones = Tombstones(survey(opened.store, native).tombstones if known is None else known)
+        self._resume_at = b""
+        """The SOW key after the last one that a log record changed, if the state is within its changes."""
         self._due_records = DueRecords(self._store)
         self._native: NativeOverlay | None = None
         if native is not None and is_plain(definition):
@@ -118,21 +120,30 @@ class Partition:
         start = bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET)
         new = batch[start:] if start else batch
         assert not new or new[0].offset >= self.checkpoint.next_offset, "no log record is applied twice"
-        failed = None
-        try:
-            view, step = self._applied(new)
-        except NotApplicable as error:
-            # The records before the one that fails count: readers see them, and the next owner continues at that
-            # record. They are applied again without it (test_what_is_before_a_record_that_fails_is_applied).
-            failed, new = error, new[: bisect_left(new, error.offset, key=_OFFSET)]
-            view, step = self._applied(new)
+        failed, applied = None, None
+        while applied is None:
+            try:
+                applied = self._applied(new)
+            except NotApplicable as error:
+                # The records before the one that fails count: readers see them, and the next owner continues at that
+                # record. They are applied again without it (test_what_is_before_a_record_that_fails_is_applied).
+                failed, new = error, new[: bisect_left(new, error.offset, key=_OFFSET)]
+            except NeedsOwnSteps as error:
+                # First the records before it, then it alone, then those after it
+                # (test_a_large_delete_among_other_records).
+                new = new[: max(1, bisect_left(new, error.offset, key=_OFFSET))]
+        view, step = applied
         events = self._events(step, log_end)
         if self._needs_progress(step):
             events += self._progress_events(step, log_end)
         assert step.checkpoint.position >= self.checkpoint.position, (
             "a batch moves the state on, or not at all"
         )
-        return Prepared(view, step, events, len(new), failed)
+        return Prepared(view, step, events, len(new) - (not step.checkpoint.complete), failed)
+
+    def are_left(self, batch: Sequence[LogRecord]) -> bool:
+        """Return whether log records of a batch are yet to be applied, or the rest of one."""
+        return bool(batch) and batch[-1].offset >= self.checkpoint.next_offset
 
     def _applied(self, records: Sequence[LogRecord]) -> tuple[BatchView, Step]:
         """Apply the log records; raise `NotApplicable` for one that fails with an unforeseen exception."""
@@ -141,7 +152,7 @@ class Partition:
             native.begin()
             try:
                 applier = Applier(self.definition, self.number, self.checkpoint, native, native, self.bodies)
-                return native, _applied_by(applier, records)
+                return native, _applied_by(applier, records, self._resume_at)
             except BaseException as error:
                 # After a panic nothing of the batch is kept. Python, which is the specification, applies this batch
                 # and all that follow.
@@ -149,7 +160,7 @@ class Partition:
                 self._native = None
         view = Overlay(self._store, self._cache)
         applier = Applier(self.definition, self.number, self.checkpoint, view, bodies=self.bodies)
-        return view, _applied_by(applier, records)
+        return view, _applied_by(applier, records, self._resume_at)
 
     def was_sent(self, offset: int) -> bool:
         """Return whether a previous owner emitted the changes of the log record at an offset."""
@@ -182,11 +193,18 @@ class Partition:
         It reports what they do not: how far the log was read, outcomes without a change, the origins of forwarded
         records, and what a view reflects.
         """
+        # A reader takes a progress event for the end of a log record: it would show half of a command
+        # (test_a_delete_in_portions).
+        if not step.checkpoint.complete:
+            return False
         moved_on = step.checkpoint.position > max(step.checkpoint.last_change, self._emitted_to)
         # A change of a view names the source partition that it reflects. Compaction removes that change once its key
         # has a newer one, so a progress event reports all of them (test_a_load_knows_what_is_reflected).
         before, after = self.checkpoint, step.checkpoint
-        is_news = after.origins != before.origins or after.reflected != before.reflected
+        # The portions before the last one have the origin, too, and reported nothing.
+        is_news = (
+            not before.complete or after.origins != before.origins or after.reflected != before.reflected
+        )
         return bool(step.outcomes) or moved_on or is_news
 
     def _progress_events(self, step: Step, log_end: int) -> list[Event]:
@@ -218,6 +236,8 @@ class Partition:
         assert self._store.checksum() == written.checksum, "the store has the checksum of its last commit"
         self._cache.keep(written.records, written.bytes)
         self.checkpoint = checkpoint
+        changes = prepared.step.changes
+        self._resume_at = b"" if checkpoint.complete or not changes else changes[-1].sow_key + b"\0"
         self._due_records.note(written.expiries)
         for time, sow_key in prepared.step.tombstones:
             # The entry of a deleted record keeps its publishers' sequences until the repeat window has passed.
@@ -343,10 +363,10 @@ class Partition:
         self._store.close()
 
 
-def _applied_by(applier: Applier, records: Sequence[LogRecord]) -> Step:
+def _applied_by(applier: Applier, records: Sequence[LogRecord], resume_at: bytes) -> Step:
     try:
-        return applier.apply(records)
-    except FORESEEN:
+        return applier.apply(records, resume_at)
+    except (*FORESEEN, NeedsOwnSteps):
         raise
     except Exception as error:
         if applier.applying is None:

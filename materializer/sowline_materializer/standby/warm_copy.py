@@ -174,7 +174,7 @@ class WarmCopy:
     # loading
 
     def _load(self, why: str = "there is no local state") -> None:
-        log.info("warm copy loaded", topic=self._definition.name, partition=self._number, why=why)
+        log.info("warm copy opened", topic=self._definition.name, partition=self._number, why=why)
         self._close_loading()
         self._changes_id = self._topic_id(self._definition.changes)
         self._loading = RocksStore(self._loading_path, create=True)

@@ -50,6 +50,7 @@ class BulkLoad:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the SOW key."""
+        # None in `_now` is a removal: an earlier portion may have written the entry to the store.
         return self._now[key] if key in self._now else self._store.get(key)
 
     def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
@@ -143,6 +144,7 @@ class NativeBulkLoad:
 
     def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
         """Replace the entry of a SOW key, which was read before, by a record's bytes, or delete it."""
+        # The native core has read the entry itself, so it takes `before` out of its own sum.
         self._loader.put(key, now)
 
     def finish(self) -> None:

@@ -6,6 +6,7 @@ from zlib import crc32
 
 def entry_hash(key: bytes, data: bytes) -> int:
     """Return the hash of one entry; the store's checksum is the sum of all hashes, in any order."""
+    # With the key: otherwise two entries whose bodies are swapped would leave the sum as it is.
     return crc32(data, crc32(key))
 
 
@@ -29,4 +30,5 @@ class Checksum(NamedTuple):
     @classmethod
     def of(cls, entries: int, hashes: int) -> "Checksum":
         """Return the checksum of `count` entries, from the sum of their hashes, of which 64 bits count."""
+        # The native core sums in 64 bits, and a difference of sums may be negative: both must give one number.
         return cls(entries, hashes & 0xFFFFFFFFFFFFFFFF)

@@ -53,8 +53,8 @@ class Store(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the bytes under each key, read together."""
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries in key order, as they were when the scan began."""
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries from the key `start` on, in key order, as they were when the scan began."""
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
@@ -121,8 +121,8 @@ class LastCommit(ABC):
         self._checksum = checksum
 
     @abstractmethod
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries in key order, as they were when the scan began."""
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries from the key `start` on, in key order, as they were when the scan began."""
 
     @abstractmethod
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:

@@ -35,6 +35,7 @@ def _fix_reader(module: Any, reader: Schema) -> Any:
     options = FixOptions(reader)
     ranks = FixSession(options).ranks if options.is_fix else {}
     computed = (BODY_LENGTH, CHECK_SUM) if options.is_fix else ()
+    # Python reads messages with these fields: data may contain the separator, and a group repeats its tags.
     left = {*options.all_groups, *map(options.name_of, (*options.data, *computed))}
     return module.FixReader(
         options.is_fix,

@@ -235,16 +235,18 @@ class NativeOverlay:
         """Store the record under a SOW key that was read before; None removes it."""
         self._core.put(key, None if record is None else encode_record(record))
 
-    def scan(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield all live records in the order of their SOW keys' bytes."""
-        return ((key, record) for key, record in self.entries() if record.body is not None)
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records from a SOW key on, in the order of the keys' bytes."""
+        return ((key, record) for key, record in self.entries(start) if record.body is not None)
 
-    def entries(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
-        for key, data in merged(self._core.changed(), self._store.scan()):
+    def entries(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries from a SOW key on, those of deleted records too, in the order of the keys' bytes."""
+        changed = ((key, data) for key, data in self._core.changed() if key >= start)
+        for key, data in merged(changed, self._store.scan(start)):
             yield key, decode_record(data)
 
     def written(self, checksum: Checksum) -> PendingWrites:
         """Return the writes to commit to a store with these counts; the batch ends."""
         entries, expiries, counts = self._core.written(checksum, self._cache_bytes_max())
+        # The native core caches the records itself: cached here as well, they would take the memory twice.
         return PendingWrites(entries, expiries, Checksum(*counts), {}, 0)

@@ -55,16 +55,16 @@ class Overlay:
         assert key in self._before, "a record is read before it is written"
         self._now[key] = record
 
-    def scan(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield all live records in the order of their SOW keys' bytes."""
-        return ((key, record) for key, record in self.entries() if record.body is not None)
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records from a SOW key on, in the order of the keys' bytes."""
+        return ((key, record) for key, record in self.entries(start) if record.body is not None)
 
-    def entries(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield all entries, those of deleted records too, in the order of their SOW keys' bytes."""
+    def entries(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield all entries from a SOW key on, those of deleted records too, in the order of the keys' bytes."""
         # A delete by filter selects by the records as they are after the commands before it, in the same batch too
         # (test_a_delete_by_filter_sees_its_own_batch).
-        changed = sorted(self._now, reverse=True)
-        for key, data in self._store.scan():
+        changed = sorted((key for key in self._now if key >= start), reverse=True)
+        for key, data in self._store.scan(start):
             while changed and changed[-1] < key:
                 yield from self._changed(changed.pop())
             if changed and changed[-1] == key:

@@ -55,6 +55,7 @@ class RocksStore:
         Raises `StoreInUse` if it is open already, even in this process: then nothing is deleted.
         """
         self._path = path
+        # Weak: a scan that its reader drops must end at once, because its iterator keeps the files open.
         self._scans: WeakSet[Generator[Any]] = WeakSet()
         if create:
             delete_store(path)
@@ -71,6 +72,7 @@ class RocksStore:
     def _open(self, create: bool) -> Rdict:
         options = _options()
         options.create_if_missing(create)
+        # RocksDB begins an own log file each time it opens a store, and keeps a thousand of them by default.
         options.set_keep_log_file_num(3)
         # For column families that exist already, even the default one, the options alone do not count
         # (test_stores_that_are_opened_again_use_their_memory).
@@ -97,9 +99,9 @@ class RocksStore:
             raise judgment(f"{self._path} does not read: {error}") from error
         return data
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries in key order, as they were when the scan began."""
-        yield from self._range(RECORD)
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries from the key `start` on, in key order, as they were when the scan began."""
+        yield from self._range(RECORD, start)
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
@@ -134,6 +136,7 @@ class RocksStore:
     def _require_end(self, kind: bytes, last: bytes) -> None:
         """Raise unless the entries of a kind end after the key `last`: at a damaged block, `items` ends too."""
         iterator = self._db.iter()
+        # The least key after `last`. From `last` itself, the iterator would find it again, and count as unfinished.
         iterator.seek(last + b"\0")
         with judged(f"{self._path} does not read to its end"):
             iterator.status()
@@ -233,6 +236,7 @@ class RocksStore:
                 entries.write_to(writer)
                 writer.finish()
                 options = IngestExternalFileOptions()
+                # Otherwise RocksDB copies the file, and a load writes everything twice.
                 options.set_move_files(True)
                 self._db.ingest_external_file([path], options)
             self._db.put(_CHECKSUM, orjson.dumps(list(checksum)), self._write_options)
@@ -248,6 +252,7 @@ class RocksStore:
 
     def close(self) -> None:
         """Close the files, which ends all iterations. Writes that a full disk refused were never committed."""
+        # A copy: a scan that ends leaves the set.
         for scan in list(self._scans):
             scan.close()
         try:
@@ -275,6 +280,7 @@ def delete_store(path: Path) -> None:
         # (test_what_another_process_has_open_is_let_be).
         with suppress(StoreDamaged, DiskFull), judged_alone(path, "can't be deleted"):
             _try_lock(path)
+    # What can't be deleted is found where it matters: the new store's `mkdir` fails while the directory exists.
     shutil.rmtree(path, ignore_errors=True)
 
 

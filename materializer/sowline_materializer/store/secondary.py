@@ -19,6 +19,7 @@ class SecondaryStore(RocksStore):
     """A store as it was when this was created. `directory` is for RocksDB's own files."""
 
     def __init__(self, path: Path, directory: Path) -> None:
+        # Not by the base's `__init__`, which would open the store to write to it.
         self._path = path
         self._directory = directory
         self._scans = WeakSet()

@@ -66,9 +66,10 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
                 found[at] = data
         return found
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries in key order, as they were when the scan began."""
-        return merged(self._entries.items(), self.disk.scan())
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries from the key `start` on, in key order, as they were when the scan began."""
+        pending = ((key, data) for key, data in self._entries.items() if key >= start)
+        return merged(pending, self.disk.scan(start))
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
@@ -111,6 +112,7 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
         assert len(keys) == len(data), "each key has its data"
         assert len(due_keys) == len(self._expiries), "each due time is written once"
         self.disk.commit_sorted(due_keys + keys, due_data + data, self._checksum, self._checkpoint)
+        # Only after the write: what a full disk refuses must still be there for the next flush.
         self._entries.clear()
         self._expiries = {}
         self._is_flushed = True
@@ -128,6 +130,7 @@ class WriteBehindStore(LastCommit, Generic[StoreT]):
         except (DiskFull, NoDescriptors, StoreDamaged) as error:
             log.warning("last commits not written", why=str(error))
         finally:
+            # Also after any other error: the next owner in this process can't open a store that is still open.
             if handed_over is None:
                 self.disk.close()
         return handed_over

@@ -21,6 +21,7 @@ from sowline.changes.progress import PROGRESS_KEY, ChangesId
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import assign_more
 from sowline.runtime.store_memory import MEMORY
 from sowline_materializer.core.fencing import Fenced
 from sowline_materializer.partition.kafka_partition import kafka_extent
@@ -128,7 +129,7 @@ class Assignment:
         self._open_all(partitions)
         if partitions and self._start_phase is not None:
             self._start_phase.over((one.topic, one.partition) for one in partitions)
-        consumer.incremental_assign(partitions)
+        assign_more(consumer, partitions)
         self.pause_stopped(consumer)
         self.is_complete, self.opening = True, []
 
@@ -140,7 +141,7 @@ class Assignment:
         # A consumer that found nothing at its offset reads the partition no more, and refuses to seek in it
         # (test_a_log_whose_head_goes_before_it_is_applied).
         consumer.incremental_unassign(partitions)
-        consumer.incremental_assign(partitions)
+        assign_more(consumer, partitions)
         self.pause_stopped(consumer)
         self.opening = []
 

@@ -16,6 +16,9 @@ from sowline_materializer.worker.counts import Counts
 from sowline_materializer.worker.owned import OwnedPartitions
 from sowline_materializer.worker.repair import LogEnd, Repair
 
+LogRecords = Mapping[PartitionId, Sequence[LogRecord]]
+"""The log records of some partitions, in log order."""
+
 
 class BatchProcessor:
     """Applies batches in three steps: the pure core computes the changes, Kafka acknowledges them, the stores commit.
@@ -39,10 +42,13 @@ class BatchProcessor:
         self._log_end = log_end
         self._trace = BatchTrace()
 
-    def apply(self, batches: Mapping[PartitionId, Sequence[LogRecord]]) -> None:
-        """Apply log records. The events of one partition are sent while the next one is applied."""
+    def apply(self, batches: LogRecords) -> LogRecords:
+        """Apply log records; return those of partitions that have to go on with them.
+
+        The events of one partition are sent while the next one is applied.
+        """
         if not batches:
-            return
+            return batches
         started = time.perf_counter()
         self._trace = BatchTrace()
         prepared: dict[PartitionId, Prepared] = {}
@@ -69,8 +75,23 @@ class BatchProcessor:
                     raise batch.failed
         self._counts.batches += 1
         self._counts.busy_seconds += time.perf_counter() - started
+        return self.left_of(batches, prepared)
 
-    def by_partition(self, messages: list[Message]) -> Mapping[PartitionId, Sequence[LogRecord]]:
+    def left_of(self, batches: LogRecords, prepared: Mapping[PartitionId, Prepared]) -> LogRecords:
+        """Return the log records of partitions that have not applied all of theirs: of one that makes many changes, a
+        step applies a portion.
+        """
+        partitions = self._owned.partitions
+        # Nothing is left of a batch that failed: the same record would fail again, without end.
+        return {
+            partition_id: batches[partition_id]
+            for partition_id, batch in prepared.items()
+            if batch.failed is None
+            and partition_id in partitions
+            and partitions[partition_id].are_left(batches[partition_id])
+        }
+
+    def by_partition(self, messages: list[Message]) -> LogRecords:
         """Sort the messages of a poll by partition.
 
         Those of a partition that has just moved away are left to its new owner.

@@ -25,7 +25,7 @@ from sowline_materializer.partition.partition import PartitionId
 from sowline_materializer.standby.standby import Standby, StandbyStatistics
 from sowline_materializer.topic_monitor import TopicMonitor
 from sowline_materializer.worker.assignment import Assignment, StartPhase, partition_path
-from sowline_materializer.worker.batch import BatchProcessor, now_ms
+from sowline_materializer.worker.batch import BatchProcessor, LogRecords, now_ms
 from sowline_materializer.worker.counts import Counts, WorkerStatistics
 from sowline_materializer.worker.flush import Flush
 from sowline_materializer.worker.owned import OwnedPartitions
@@ -153,12 +153,13 @@ class Worker:
                     self._consumer, records_max, wait_seconds, self._on_end, self._replaced.removed
                 )
                 began = time.monotonic()
+                # First: records of a new log must not be applied to the era of the log before it.
                 messages = self._reopen_replaced(messages)
                 self._note_ends(began)
                 if messages:
                     batches = self._batches.by_partition(messages)
-                    self._batches.apply(self._schemas.take_ready(self._consumer, batches))
-                self._batches.apply(self._schemas.release(self._consumer))
+                    self._apply(self._schemas.take_ready(self._consumer, batches))
+                self._apply(self._schemas.release(self._consumer))
                 self._flush.flush_due()
                 self._append()
                 self._look()
@@ -190,6 +191,12 @@ class Worker:
             if not standby.work(POLL_SECONDS):
                 time.sleep(COPY_SECONDS)
 
+    def _apply(self, batches: LogRecords) -> None:
+        """Apply log records in as many steps as they need."""
+        while (batches := self._batches.apply(batches)) and not self._stop.is_set():
+            # The stores would otherwise keep all portions of a large delete in memory.
+            self._flush.flush_due()
+
     def _note_ends(self, now: float) -> None:
         """Note where the logs end, for health and metrics."""
         if now >= self._ends_at:
@@ -205,6 +212,7 @@ class Worker:
         if (now := time.monotonic()) < self._reopened_at + LOOK_SECONDS:
             time.sleep(POLL_SECONDS)
         self._reopened_at = now
+        # The new era reads the new log from its beginning, so these come again.
         return [one for one in messages if (one.topic(), one.partition()) not in replaced]
 
     def _look(self) -> None:
@@ -219,6 +227,7 @@ class Worker:
     def _log_end(self, partition_id: PartitionId) -> int:
         # From the client's memory: a question to Kafka would hold up all partitions while a broker is away.
         _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition_id), cached=True)
+        # Before the first fetch the client knows no end, and says -1001.
         return max(0, high)
 
     # the owner's own commands
@@ -233,6 +242,7 @@ class Worker:
         if began < self._append_at:
             return
         now, self._append_at = now_ms(), began + seconds_to_pause(len(self._owned.partitions))
+        # A copy: a partition that `guarded` stops leaves the dict.
         for partition_id, owner_commands in list(self._owned.owner_commands.items()):
             # A message that waits for its schema may postpone an expiry.
             if self._schemas.is_waiting(partition_id):
@@ -249,6 +259,7 @@ class Worker:
             self._emitter.close()
             self._consumer.close()
         finally:
+            # Also if Kafka does not let go: stores that stay open can't be opened by the next worker in this process.
             self._schemas.close()
             self._owned.close()
             if self._standby is not None:
@@ -266,11 +277,13 @@ class Worker:
 
         It does not call the consumer: a thread that does would wait as long as another one polls it in a loop.
         """
+        # A copy: the worker's thread may open and close partitions meanwhile.
         partitions, ends = dict(self._owned.partitions), self._log_ends
         behind = {one: ends.get(one, 0) - p.checkpoint.next_offset for one, p in partitions.items()}
         return WorkerStatistics(
             counts=self.counts,
             positions={one: str(partition.checkpoint.position) for one, partition in partitions.items()},
+            # Ends are noted now and then, so a partition may be beyond its noted end.
             behind={one: max(0, records) for one, records in behind.items()},
             stopped=dict(self._owned.stopped),
             opening=list(self._assignment.opening),

@@ -93,6 +93,7 @@ def _numbers(values: Sequence[Any], types: set[type]) -> Cells | None:
     """Return the cells of numbers; None if a double may not hold one of them exactly."""
     try:
         numbers = np.array(values, np.float64)
+    # Python has integers beyond every double: the values are judged one by one instead.
     except OverflowError:
         return None
     kinds = _kinds(values, types)

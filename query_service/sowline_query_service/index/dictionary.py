@@ -58,6 +58,7 @@ class Dictionary:
 
     def code_of(self, text: str) -> int:
         """Return the code of a string, 0 if it is not here; add nothing."""
+        # Not `codes[text]`: each string of a filter would be added, and stay until the next rebuild.
         return self.codes.get(text, 0)
 
     def rebuild(self, texts: Iterable[str]) -> None:

@@ -62,6 +62,7 @@ def index_rows(
     if native is not None and columns:
         _filler(tuple(column.path for column in columns), native)(columns, rows, bodies, start, stop)
         columns = ()
+    # Each path once: a field that several indexes have is read from the bodies only once.
     paths = tuple(dict.fromkeys([c.path for c in columns] + [p for h in hashes for p in h.paths]))
     if not paths:
         return

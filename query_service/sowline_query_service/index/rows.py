@@ -140,6 +140,7 @@ class Rows:
         self._times[row] = time
         if correlation is not None or known is not None:
             self.rare[row] = Rare(correlation, known)
+        # An update without these values must not show those of the update before it.
         elif self.rare:
             self.rare.pop(row, None)
         if known is not None:
@@ -254,6 +255,7 @@ class Rows:
 
     def remove_partition(self, partition: int) -> None:
         """Remove all records of a partition."""
+        # First: of a record that has several rows after a restore, `remove` frees only the newest.
         self.free_replaced()
         mine = np.frombuffer(self._partitions, np.uint16)[: self.end] == partition
         for row in np.flatnonzero(mine).tolist():
@@ -262,6 +264,7 @@ class Rows:
 
     def of_partition(self, partition: int, start: int, stop: int) -> RowNumbers:
         """Return the rows from `start` on, up to, not including, `stop`, that hold records of a partition."""
+        # Up to the last row: the spare room behind it names partition 0, and has no keys.
         mine = np.frombuffer(self._partitions, np.uint16)[start : min(stop, self.end)] == partition
         # A free row still names the partition of its last record.
         rows = start + np.flatnonzero(mine)

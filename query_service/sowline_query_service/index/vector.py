@@ -123,6 +123,7 @@ def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -
 def _all_hold(tests: Sequence[RowTest], block: slice, certain: Mask) -> None:
     found = tests[0](block)
     for test in tests[1:]:
+        # A selective term leaves most blocks without a match: the other terms need not read them.
         if not found.any():
             return
         found = found & test(block)

@@ -73,6 +73,10 @@ class Paged(LiveWindow):
             self._set.close(viewer.page)
         super().remove(viewer)
 
+    def rank_of(self, sow_key: bytes) -> int | None:
+        """Return the number of records before one in the order; None if it is not in the sorted set."""
+        return self._set.rank_of(sow_key)
+
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
         """Return the records in the viewer's window."""
         return dict(self._set.between(viewer.page.skip, viewer.page.skip + viewer.page.top))

@@ -34,7 +34,7 @@ from sowline.subscriptions.engine.shown import (
 )
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline.subscriptions.live.conflation import Conflated
-from sowline.subscriptions.live.put_payload import put_step
+from sowline.subscriptions.live.put_payload import RankOf, put_step
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.topic_state import TopicState
@@ -55,6 +55,7 @@ class Viewer:
         holder: WindowHolder,
         *,
         delta: bool,
+        rank_of: RankOf,
     ) -> None:
         options = selection.options
         self._memory = memory
@@ -66,6 +67,8 @@ class Viewer:
         self.oof = options.oof
         self.no_redundant = options.no_redundant
         self.merges = selection.merges
+        self.rank_of = rank_of if options.rank else None
+        """Returns the rank of a record in its window now; None if it has not requested ranks."""
         self._entitled = selection.entitled.get(topic.definition.name)
         self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.live(options, topic.definition, delta=delta)
@@ -89,6 +92,7 @@ class Viewer:
             options,
             lambda: topic.positions,
             of_each=True,
+            rank_of=self.rank_of,
         )
 
     @property
@@ -383,7 +387,7 @@ class LiveWindow(ABC):
                 payload._replace(relayed=self._relayed(key, delivery))
                 for payload, (key, delivery) in zip(payloads, due, strict=True)
             ]
-        put_step(viewer, self.topic.definition.name, payloads, before, now)
+        put_step(viewer, self.topic.definition.name, payloads, before, now, viewer.rank_of)
 
     def _relayed(self, key: bytes, delivery: Delivery) -> bytes:
         """Return what a gateway needs to know of a record in a message."""

@@ -16,7 +16,7 @@ from sowline.serving.cooperative import CHUNK, Spend, in_turns, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 from sowline.serving.sorting import sorted_in_turns
-from sowline.wire.server_message import sow_record
+from sowline.wire.server_message import sow_record, with_ranks
 from sowline_query_service.index.rows import RowNumbers
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
@@ -61,6 +61,7 @@ def _entries(
 ) -> Iterator[tuple[bytes, Document, tuple[Any, ...]]]:
     captured, loads = topic_slice.captured, orjson.loads
     for at in indices.tolist():
+        # Partitions may have equal log times: without the rest, the latest record of a group would depend on chance.
         order = (int(captured.times[at]), int(captured.partitions[at]), captured.position(at))
         yield captured.keys[at], loads(captured.bodies[at]), order
 
@@ -138,6 +139,8 @@ class GroupedQuery:
         for start in range(0, len(groups), CHUNK):
             chunk = groups[start : start + CHUNK]
             written = [sow_record(None if no_sowkey else key, None, body, None) for key, body in chunk]
+            if self._selection.options.rank:
+                written = with_ranks(written, self._selection.skip_n + start)
             self.result.count(len(written), sum(map(len, written)), hash_of(key for key, _ in chunk))
             self._limits.check(self.result)
             yield RecordPortion(self._name, written)

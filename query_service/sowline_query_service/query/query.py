@@ -14,7 +14,7 @@ from sowline.model.bookmark import Positions, format_bookmark
 from sowline.serving.cooperative import CHUNK, StepSize, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
-from sowline.wire.server_message import sow_record, sow_records
+from sowline.wire.server_message import sow_record, sow_records, with_ranks
 from sowline_query_service.index.rows import UNKNOWN_TIME, RowNumbers
 from sowline_query_service.query.ordering import Found, in_order, sampled, within
 from sowline_query_service.query.past import as_they_were, slice_at
@@ -71,6 +71,7 @@ class Query:
             self.result.lag_seconds = lag_seconds(self._topics)
             if self._at is not None:
                 self._take_past(self._at)
+                # The past does not move on, so it lags behind nothing.
                 self.result.lag_seconds = None
             self.topic_slices = [self._slice_of(topic) for topic in self._topics]
             self.result.topic_matches = self._compared()
@@ -149,11 +150,15 @@ class Query:
 
         Raise `result too large` or `query too long` if a limit is exceeded.
         """
+        rank = self._selection.skip_n
         async for topic_slice, indices in self.found():
             for portion, bodies in _portions(topic_slice, indices):
                 began = time.monotonic()
                 ordering = self._ordering(topic_slice, portion, bodies) if self._is_merged else None
                 written = self._written(topic_slice, portion, bodies)
+                if self._selection.options.rank:
+                    written = with_ranks(written, rank)
+                    rank += len(written)
                 self.work(time.monotonic() - began)
                 yield RecordPortion(topic_slice.name, written, ordering)
                 await wait_next_turn()

@@ -93,6 +93,7 @@ def read_request_of(state: ServedTopics, request: Read, rights: Rights) -> ReadR
     if selection.options.is_typed:
         check_typed_read(request, (topic.definition for topic in topics), rights.read)
     selection = _entitled_to_read(selection, topics, rights)
+    # After the rights: live messages must be limited by the filter of the entitlement, too.
     if request.sow_keys and isinstance(request, Subscribe):
         selection = replace(selection, live=live_filter(selection))
     return ReadRequest(topics, selection)

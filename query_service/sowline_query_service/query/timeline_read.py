@@ -159,6 +159,7 @@ class TimelineReader:
         now = int(time.time() * 1000)
         since = max(timeline.floor, now - topic.definition.declared.history_ttl)
         if not wanted.newest_first:
+            # The newest write comes first, so the oldest ones are known only after a walk over all.
             walk = iter(reversed(await _offsets(walk, wanted, None)))
         writes: list[bytes] = []
         while len(writes) < wanted.limit:

@@ -16,6 +16,7 @@ from sowline.changes.event import Event
 from sowline.changes.partials import read_reflected, reflected_fields
 from sowline.changes.progress import Progress
 from sowline.changes.ranking import NewestEvents, RelativeAge
+from sowline.model.limits import Limits
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of
 from sowline.native import raise_unless_panic
@@ -51,6 +52,13 @@ class Head(NamedTuple):
     """The same for a view with joins, as a bookmark of the source and the joined topics for each source partition."""
     log_id: str = ""
     """Kafka's id of the log that the position's era applies; empty if that is not known."""
+
+
+class OwnerDefinition(NamedTuple):
+    """The definition by which the owner of a partition works."""
+
+    digest: str
+    limits: Limits
 
 
 class Ring:
@@ -128,6 +136,8 @@ class PartitionReplica:
         self.position: Position | None = None
         self.log_id = ""
         """Kafka's id of the log that the position's era applies; empty until a progress event of the era has it."""
+        self.owner_definition: OwnerDefinition | None = None
+        """That of the newest progress event that is applied."""
         self.time = 0
         self.changed_time = 0
         """The log time of the newest change, in ms since 1970; 0 if there was none."""
@@ -270,7 +280,7 @@ class PartitionReplica:
     def begin_again(self) -> None:
         """Remove the records and everything that is known; load from the start of the changes topic."""
         self._rows.remove_partition(self.number)
-        self.position, self.log_id = None, ""
+        self.position, self.log_id, self.owner_definition = None, "", None
         self.next_offset = self.time = self.changed_time = self.changes_applied = 0
         self.reflected, self.taken = {}, {}
         self.ring.clear()
@@ -339,6 +349,8 @@ class PartitionReplica:
         # reports all source partitions (test_a_load_knows_what_a_view_reflects).
         if isinstance(event, Progress) and event.position == self.position:
             self.reflected, self.taken = dict(event.reflected), dict(event.taken)
+            # Not the event: it has the outcomes of a whole batch.
+            self.owner_definition = OwnerDefinition(event.definition, event.limits)
         if isinstance(event, Progress) and event.position.era == self.held.era:
             self.log_id = event.log_id
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from sowline.agents.http_api import McpApi
 from sowline.config.settings import Settings
 from sowline.config.shard import Shard
 from sowline.runtime.connections import Connections
@@ -26,7 +27,10 @@ def server_of(
     return Server(
         settings,
         partial(ServiceCommands, context),
-        lambda rates, backlogs: HttpApi(settings, context, rates, backlogs).routes,
+        lambda rates, backlogs: [
+            *HttpApi(settings, context, rates, backlogs).routes,
+            *McpApi(settings).routes,
+        ],
         service,
         note,
         connections,

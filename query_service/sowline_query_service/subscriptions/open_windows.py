@@ -10,7 +10,7 @@ from sowline.wire.request import Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import WindowName
 from sowline_query_service.live.group_windows import GroupPageWindow, GroupWindow
-from sowline_query_service.live.pages import PageWindow
+from sowline_query_service.live.pages import Paged, PageWindow
 from sowline_query_service.live.window import LiveWindow, Viewer
 from sowline_query_service.query.freshness import take_when_fresh
 from sowline_query_service.query.query import Query
@@ -84,6 +84,10 @@ class OpenWindows:
         order = self._selection.order.text if self._is_page else ""
         kind = f"{self._is_page} {self._selection.merges}"
         return filter, ",".join(map(str, options.grouping)), options.projection, order, kind
+
+    def rank_of(self, sow_key: bytes) -> int | None:
+        """Return the rank of a record or group in the page that the subscription has entered; None without one."""
+        return self.window.rank_of(sow_key) if isinstance(self.window, Paged) else None
 
     def take_from(self, replaced: "OpenWindows") -> None:
         """Take over the open windows of the replaced subscription, until this one has entered its window."""

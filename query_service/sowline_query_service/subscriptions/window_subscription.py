@@ -71,6 +71,9 @@ class WindowSubscription(LedSubscription):
         self._progress_timer = ProgressTimer()
         self._is_page = request.skip_n is not None
         holder = runner.holder_for(request)
+        self.windows = OpenWindows(
+            context, request, topic, selection, runner.new_fill_slot, holder, is_page=self._is_page
+        )
         self.viewer = Viewer(
             outbox,
             request.id_of_subscription,
@@ -79,9 +82,7 @@ class WindowSubscription(LedSubscription):
             context.views,
             holder,
             delta=request.is_delta,
-        )
-        self.windows = OpenWindows(
-            context, request, topic, selection, runner.new_fill_slot, holder, is_page=self._is_page
+            rank_of=self.windows.rank_of,
         )
         self._replaced_window: LiveWindow | None = None
         """The window of the subscription that is replaced."""
@@ -109,7 +110,8 @@ class WindowSubscription(LedSubscription):
         """Take over the window of the replaced subscription's client, if that is known."""
         if self.machine.begin.start is Start.HELD:
             self.viewer.take_from(replaced.viewer)
-        if not replaced.selection.options.shows_like(self.selection.options):
+        is_same_order = replaced.selection.order == self.selection.order
+        if not replaced.selection.options.shows_like(self.selection.options, is_same_order=is_same_order):
             self.viewer.forget_form()
         # Keep the old window open until the new one is entered. Often it is the same, with another page: it would
         # otherwise be closed and filled again (test_a_page_instead_of_a_page).
@@ -249,7 +251,7 @@ class WindowSubscription(LedSubscription):
         if due.opening is Opening.REPLACE:
             lacked = self._send_leaving(window)
             shown = {key: of for key, of in shown.items() if key in lacked}
-        records, result = _group_of(window, self.topic, self.selection, shown)
+        records, result = _group_of(self.windows, self.topic, self.selection, shown)
         bookmark = self.topic.bookmark(positions)
         put_group(self._outbox, self.request, bookmark, records, result, due.opening.mark)
         # First that nothing is left to catch up with: the group is what is completed, also where the client came back
@@ -346,14 +348,17 @@ class WindowSubscription(LedSubscription):
 
 
 def _group_of(
-    window: LiveWindow, topic: TopicState, selection: Selection, shown: dict[bytes, ShownRecord]
+    windows: OpenWindows, topic: TopicState, selection: Selection, shown: dict[bytes, ShownRecord]
 ) -> tuple[list[bytes], Result]:
     """Return the records of a group of what is shown, in the form that is sent, and their counts."""
     if selection.merges:
         records = records_relayed(selection.options.select, shown)
     else:
-        records = records_shown(topic.definition, selection.options, shown)
+        records = records_shown(topic.definition, selection.options, shown, windows.rank_of)
     warnings = warnings_of([topic], selection)
-    result = Result(len(topic.rows), window.matches, lag_seconds=lag_seconds([topic]), warnings=warnings)
+    assert windows.window is not None, "it was entered"
+    result = Result(
+        len(topic.rows), windows.window.matches, lag_seconds=lag_seconds([topic]), warnings=warnings
+    )
     result.count(len(records), sum(map(len, records)), hash_of(shown))
     return records, result

@@ -90,6 +90,7 @@ class TopicState:
 
     def redefine(self, definition: TopicDefinition) -> None:
         """Take another definition of the topic. A history that it adds or changes begins now."""
+        # An unchanged history continues: a new one would know nothing of the past.
         has_other_history = definition.declared.history != self.definition.declared.history
         self.definition = definition
         self.indexes.redefine(definition)
@@ -145,6 +146,19 @@ class TopicState:
     def timelines(self) -> list[Timeline]:
         """The timelines of its partitions; none if the topic has no documents."""
         return [one.timeline for one in self.partitions.values() if one.timeline is not None]
+
+    def log_difference(self) -> str | None:
+        """Return how the definition differs from the one that an owner works by; None if it does not."""
+        for partition in self.partitions.values():
+            owners = partition.owner_definition
+            if owners is None:
+                continue
+            if owners.digest != self.definition.digest:
+                return f"{self.definition.name}: its changes are made by another definition"
+            if owners.limits != self.definition.limits:
+                fields = ", ".join(self.definition.limits.differing(owners.limits))
+                return f"{self.definition.name} ({fields}): the log has another definition"
+        return None
 
     def lags(self) -> dict[int, Lag]:
         """Return how far each partition is behind the end of its log; not known while it is loaded."""

@@ -17,6 +17,7 @@ from sowline.language.expressions.projection import AGGREGATES
 from sowline.language.filter import FilterError, Metadata
 from sowline.language.filter.check import check
 from sowline.language.filter.closures import Evaluate
+from sowline.language.filter.determinism import with_time
 from sowline.language.filter.envelope import PREVIOUS, enveloped, needs_about
 from sowline.language.filter.envelope_condition import DOCUMENT
 from sowline.language.filter.expression import compile_tree
@@ -192,20 +193,8 @@ def _writable(value: Value) -> Value:
 
 def _computable(node: Node) -> Node:
     """Return the tree for an envelope that also has the time."""
-    return _timed(enveloped(node))
-
-
-def _timed(node: Node) -> Node:
     # The time is given, not read from a clock: a replay computes the same values.
-    now = Field(Path((_NOW,)))
-    match node:
-        case Call("UNIX_TIMESTAMP"):
-            return now
-        case Call("TODAY", zones):
-            return Call("DATE", (now, *map(_timed, zones)))
-        case Call("TODAY_UTC"):
-            return Call("DATE_UTC", (now,))
-    return rebuilt(node, _timed)
+    return with_time(enveloped(node), Field(Path((_NOW,))))
 
 
 def parse_preprocessing(text: str) -> ComputedField:

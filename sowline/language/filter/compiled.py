@@ -5,13 +5,13 @@ from functools import lru_cache
 
 from sowline.language.filter.check import check
 from sowline.language.filter.compile import holds
-from sowline.language.filter.determinism import nondeterministic
+from sowline.language.filter.determinism import nondeterministic, with_time
 from sowline.language.filter.envelope import about_facts, needs_about
 from sowline.language.filter.fold import folded
 from sowline.language.filter.metadata import Metadata
 from sowline.language.filter.parse import check_length, parse
 from sowline.language.filter.printer import text_of
-from sowline.language.filter.tree import Node, paths_of
+from sowline.language.filter.tree import Literal, Node, paths_of
 from sowline.model.path import Document, Path
 
 CACHED_FILTERS_MAX = 512
@@ -49,6 +49,10 @@ class Filter:
         self.nondeterministic = nondeterministic(tree)
         self.matches = holds(folded(tree))
         self.matches_about = about_facts(self.matches, lambda whole: holds(folded(whole)), tree)
+
+    def at(self, seconds: float) -> "Filter":
+        """Return the filter whose current time is always this, in seconds since 1970."""
+        return Filter(with_time(self.tree, Literal(seconds))) if self.nondeterministic else self
 
     def __str__(self) -> str:
         return self.text

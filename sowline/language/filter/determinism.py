@@ -1,10 +1,10 @@
-"""Finds functions whose result does not depend on the record alone, and refuses them where that matters."""
+"""Finds functions whose result does not depend on the record alone, and refuses them or fixes their time."""
 
 from typing import Protocol
 
 from sowline.language.filter.errors import FilterError
 from sowline.language.filter.functions import FUNCTIONS
-from sowline.language.filter.tree import Call, Node, walk
+from sowline.language.filter.tree import Call, Node, rebuilt, walk
 
 
 class HasTree(Protocol):
@@ -34,6 +34,18 @@ def require_deterministic(compiled: HasTree, where: str) -> None:
             " nothing but the record",
             call.column,
         )
+
+
+def with_time(tree: Node, now: Node) -> Node:
+    """Return the tree with `now`, in seconds since 1970, in place of the current time."""
+    match tree:
+        case Call("UNIX_TIMESTAMP"):
+            return now
+        case Call("TODAY", zones):
+            return Call("DATE", (now, *(with_time(zone, now) for zone in zones)))
+        case Call("TODAY_UTC"):
+            return Call("DATE_UTC", (now,))
+    return rebuilt(tree, lambda node: with_time(node, now))
 
 
 def _calls(tree: Node) -> list[Call]:

@@ -17,6 +17,9 @@ from sowline.serving.authorization.identity import Identity
 from sowline.serving.refusal import refused
 
 GUARDED = "/v1"
+MCP_PATH = "/mcp"
+"""The endpoint for agents, which is guarded, too."""
+
 OPEN_TO_ALL = (f"{GUARDED}/topics", f"{GUARDED}/clients")
 """The paths that a service which requires a gateway answers to other clients, too."""
 
@@ -98,7 +101,7 @@ def payer_of(scope: Scope) -> str:
 
 def is_guarded(path: str) -> bool:
     """Return whether a path gives access to records."""
-    return path == GUARDED or path.startswith(f"{GUARDED}/")
+    return path in (GUARDED, MCP_PATH) or path.startswith(f"{GUARDED}/")
 
 
 def credentials_of(scope: Scope) -> PresentedCredentials:

@@ -67,7 +67,9 @@ class Jwt(_Section):
     """An issuer of accepted JSON Web Tokens, and the claims that they must have."""
 
     issuer: Name
-    audience: Annotated[Names, BeforeValidator(_several), Field(min_length=1)]
+    audience: Annotated[
+        Names, BeforeValidator(_several, json_schema_input_type=Name | Names), Field(min_length=1)
+    ]
     jwks: Annotated[str, AfterValidator(_source)]
     ca_file: Path | None = None
     algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "EdDSA")

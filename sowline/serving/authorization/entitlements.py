@@ -98,13 +98,15 @@ class Role(_EntitlementModel):
 
     `admin` is the right to see the connected clients and their requests, and the Kafka topics of each topic that the
     user may read. `gateway` is the right to act with the rights of other users
-    (`sowline.serving.authorization.delegation`).
+    (`sowline.serving.authorization.delegation`). `agent_writes` is the right to write through the tools for agents
+    what `write` names.
     """
 
     read: tuple[ReadEntitlement, ...] = ()
     write: tuple[WriteEntitlement, ...] = ()
     admin: bool = False
     gateway: bool = False
+    agent_writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +200,20 @@ class Rights:
     write: Entitlements = field(default_factory=to_write)
     is_admin: bool = False
     is_gateway: bool = False
+    allows_agent_writes: bool = False
 
     @cached_property
     def digest(self) -> str:
         """A hash of the rights."""
-        text = repr((self.read.text, self.write.text, self.is_admin, self.is_gateway))
+        # A right that few roles have is left out of the others. Services of the version before give these the same
+        # digest, and a client that reconnects to one of them keeps its records.
+        more = (True,) if self.allows_agent_writes else ()
+        text = repr((self.read.text, self.write.text, self.is_admin, self.is_gateway, *more))
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), is_admin=True, is_gateway=True)
-"""The rights of all users if no access file is configured."""
+"""The rights of all users if no access file is configured. Only a role allows agents to write."""
 
 
 def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
@@ -226,7 +232,13 @@ def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
     write = to_write(
         *(Entitlement(one.topics, compile_filter(one.filter)) for role in mine for one in role.write)
     )
-    return Rights(read, write, any(role.admin for role in mine), any(role.gateway for role in mine))
+    return Rights(
+        read,
+        write,
+        any(role.admin for role in mine),
+        any(role.gateway for role in mine),
+        any(role.agent_writes for role in mine),
+    )
 
 
 def chosen_topics(name: str, topics: Collection[str], entitlements: Entitlements) -> list[str]:

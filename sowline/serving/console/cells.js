@@ -3,7 +3,7 @@
 import { AGGREGATES } from "./chosen.js";
 import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { TIMES, instant, isLong, rounded } from "./text.js";
+import { TIMES, instant, isLong, rounded, roundedAlike } from "./text.js";
 import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
@@ -78,7 +78,7 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const show = (text, raw, row, path) => {
     if (text instanceof HTMLElement) return text;
     const key = isGrouped ? undefined : ids[row]?.[0];
-    const written = spelled(text, raw, schema[path]);
+    const written = isMean(config, path) && typeof raw === "number" ? roundedAlike(raw) : spelled(text, raw, schema[path]);
     const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
     // The viewer writes only what differs from the object that it has kept.
     const shown = before.get(name) ?? new Shown(written, key, path, raw);
@@ -106,6 +106,9 @@ function timeOfUsual(text) {
   const { year, month, day, hour, minute, second } = Object.fromEntries(ORDER.map((name, at) => [name, Number(numbers[at])]));
   return Date.UTC(year, month - 1, day, hour % 24, minute, second);
 }
+
+// Whether a column has means of groups.
+const isMean = ({ group_by: groups, aggregates }, path) => groups.length > 0 && /^(avg|weighted mean)/.test(String(aggregates?.[path]));
 
 // A time with its date and zone.
 function spelled(text, raw, kind) {
@@ -176,7 +179,7 @@ function explain(cell, kind, value, stored) {
     const iso = new Date(value).toISOString();
     const isOther = typeof stored === "string" && stored !== iso && timeOf(stored) === value;
     more = isOther ? `${iso}\n${stored}` : iso;
-  } else if (isLong(value)) {
+  } else if (isLong(value) || (typeof value === "number" && cell.textContent !== String(value))) {
     more = String(value);
   }
   if (more) cell.title = more;

@@ -3,7 +3,7 @@ import { html, useEffect, useFollowed, useState } from "./lib.js";
 import { said, service } from "./service.js";
 
 const TICK_MS = 250;
-const WORDS = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "connection lost"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
+const WORDS = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "no connection"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
 
 export const timeOfDay = (date) => `${date.toISOString().slice(11, 19)} UTC`;
 

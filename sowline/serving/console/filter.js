@@ -131,17 +131,19 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
   </div>`;
 }
 
-// The most frequent values in the order in which they came first, and then the others: a row that gives way to another one
-// while somebody reads it, or aims at it, is worse than one that is out of order.
-function steady(values, places) {
-  const shown = values.slice(0, FACETS_MAX);
-  for (const { value = null } of shown) if (!places.has(value)) places.set(value, places.size);
-  const placeOf = ({ value = null }) => places.get(value);
-  return [...shown.sort((one, other) => placeOf(one) - placeOf(other)), ...values.slice(FACETS_MAX)];
+const byText = new Intl.Collator("en", { numeric: true }).compare;
+const bySize = (one, other) => other.records - one.records || byText(String(one.value ?? ""), String(other.value ?? ""));
+
+// The most frequent values, the largest number first. While the mouse or the keyboard is on them, those that are there keep
+// their order: else another one than was aimed at would be hit.
+function ranked(values, before, isAimedAt) {
+  const shown = values.slice(0, FACETS_MAX).sort(bySize);
+  if (!isAimedAt) return shown;
+  const rank = ({ value = null }) => (before.includes(value) ? before.indexOf(value) : before.length);
+  return shown.sort((one, other) => rank(one) - rank(other));
 }
 
-// How many of the matching records have each value of a field, at first the most frequent first: groups that the service
-// keeps.
+// How many of the matching records have each value of a field: groups that the service keeps.
 function useCounts(topic, asked, path) {
   const [found, setFound] = useState();
   const [error, setError] = useState();
@@ -151,11 +153,10 @@ function useCounts(topic, asked, path) {
     let closed = false;
     const fail = (problem) => !closed && setError(said(problem));
     const grouped = [...conflation, `grouping=[${path}]`, `projection=[${path} AS /value,COUNT(1) AS /records]`, ...options].join(",");
-    const view = service.client.view(topic.name, { filter, condition, options: grouped, orderBy: "/records DESC", skipN: 0, topN: FACETS_MAX + 1 });
-    const places = new Map();
+    const view = service.client.view(topic.name, { filter, condition, options: grouped, orderBy: "/records DESC, /value", skipN: 0, topN: FACETS_MAX + 1 });
     const look = () => {
       timer = undefined;
-      setFound({ values: steady([...view.values()], places), time: nowOf() });
+      setFound({ values: [...view.values()], time: nowOf() });
     };
     view.onStatus((status) => status === "failed" && fail(view.error));
     view.ready.then(() => {
@@ -176,7 +177,8 @@ function useCounts(topic, asked, path) {
 function FacetOf({ counts, topic, asked, path, onFilter }) {
   if (counts && !counts.has(path)) return html`<${Facet} path=${path} />`;
   const here = counts?.get(path);
-  return here ? html`<${FacetOfSheet} path=${path} counts=${here} onFilter=${onFilter} />` : html`<${FacetOfService} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`;
+  // Of the records that are drawn, of the same moment.
+  return here ? html`<${Facet} path=${path} found=${here} onFilter=${onFilter} />` : html`<${FacetOfService} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`;
 }
 
 // Counts of the service, which come at moments of their own.
@@ -185,22 +187,21 @@ function FacetOfService({ topic, asked, path, onFilter }) {
   return html`<${Facet} path=${path} found=${found?.values} time=${found?.time} error=${error} onFilter=${onFilter} />`;
 }
 
-// Counts of the records that are drawn, of the same moment.
-function FacetOfSheet({ path, counts, onFilter }) {
-  const places = useRef(new Map());
-  return html`<${Facet} path=${path} found=${steady(counts, places.current)} onFilter=${onFilter} />`;
-}
-
 function Facet({ path, found, time, error, onFilter }) {
-  const shown = (found ?? []).slice(0, FACETS_MAX);
+  const list = useRef();
+  const before = useRef([]);
+  // Drawn again once nothing is aimed at any more.
+  const [, setLeft] = useState();
+  const shown = ranked(found ?? [], before.current, list.current?.matches(":hover, :has(:focus-visible)"));
+  before.current = shown.map(({ value = null }) => value);
   const most = Math.max(1, ...shown.map(({ records }) => records));
   const room = Math.max(0, ...shown.map(({ records }) => count(records).length));
   return html`<section><h2>${path}</h2>
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
     ${!found && !error && service.isLost && html`<p class="muted uncounted">not counted: there is no connection</p>`}
     ${!found && !error && !service.isLost && html`<p class="muted uncounted" role="status">Counting…</p>`}
-    ${found && html`<ul aria-label="values of ${path}">${shown.map(({ value = null, records }) => html`
-      <li><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
+    ${found && html`<ul ref=${list} aria-label="values of ${path}" onMouseLeave=${() => setLeft({})} onfocusout=${() => setLeft({})}>${shown.map(({ value = null, records }) => html`
+      <li key=${String(value)}><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
         <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : isLong(value) ? rounded(value) : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
       ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
     ${time && html`<p class="muted of">counted by the service as of ${time}</p>`}

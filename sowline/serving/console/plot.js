@@ -6,7 +6,9 @@ const SIZE = 12;
 const ROW = 26;
 const ROW_MAX = 56;
 const LINE = 16;
-const CELL = { width: 34, height: 26 };
+const SHORT = 34;
+// Cells without numbers are read by their colors: even narrow ones.
+const CELL = { width: 12, height: 26 };
 const DAY = 86_400_000;
 
 let library;
@@ -33,9 +35,15 @@ export function colorsOf(figures, theme, places) {
 // How large figures are drawn in a place of this size: what is too small to be read is scrolled.
 export function sizeOf({ kind, rows, series, measure }, { width, height }) {
   if (kind === "bars") return { width, height: 70 + rows.length * Math.max(rowOf(series, measure), Math.min(ROW_MAX, (height - 70) / rows.length)) };
-  if (kind === "heatmap") return { width: Math.max(width, 140 + series.length * CELL.width), height: Math.max(height, 90 + rows.length * CELL.height) };
+  if (kind === "heatmap") return { width: Math.max(width, besideCells(rows, width) + series.length * (isAslope(series, CELL.width) ? LINE : CELL.width)), height: Math.max(height, 90 + rows.length * CELL.height) };
   return { width, height };
 }
+
+// The room that the names of rows take, and that of their axis.
+const besideCells = (rows, width) => widthOfNames(rows, width) + 60;
+
+// Short names may be left out here and there; long ones stand aslope, all of them.
+const isAslope = (series, cell) => widest(series) > Math.max(cell, SHORT) - 6;
 
 const rowOf = (series, measure) => (measure.isAdditive ? ROW : Math.max(ROW, 8 + series.length * 9));
 
@@ -49,8 +57,10 @@ function widthOf(text, weight = 400) {
 
 const widest = (texts) => Math.ceil(texts.reduce((most, text) => Math.max(most, widthOf(text)), 0));
 
+const widthOfNames = (names, width) => Math.min(widest(names) + 2, 240, Math.round(width * 0.34));
+
 // The labels of an axis of names: all of them, in lines if they are long.
-const named = (names, width) => ({ interval: 0, hideOverlap: false, width: Math.min(widest(names) + 2, 240, Math.round(width * 0.34)), overflow: "break", lineHeight: 13 });
+const named = (names, width) => ({ interval: 0, hideOverlap: false, width: widthOfNames(names, width), overflow: "break", lineHeight: 13 });
 
 function styles() {
   const [ink, muted, line, surface, raised] = ["--text", "--muted", "--line", "--surface", "--raised"].map(styleOf);
@@ -190,8 +200,9 @@ function treemap(figures, colors, style, size, tileOf) {
 
 function heatmap(figures, colors, style, size) {
   const { rows, series, values, names, measure } = figures;
-  const cell = (size.width - 120) / series.length;
-  const isWide = widest(series) > cell - 6;
+  const cell = (size.width - besideCells(rows, size.width)) / series.length;
+  const isSloping = isAslope(series, cell);
+  const every = isSloping ? 1 : Math.max(1, Math.ceil((widest(series) + 6) / cell));
   // Numbers in some cells alone would look like the only values.
   const written = briefAlike(values.flat());
   const hasRoom = widest(values.flat().filter((value) => value !== null).map(written)) < cell - 6;
@@ -201,7 +212,7 @@ function heatmap(figures, colors, style, size) {
     ...common(style, {
       formatter: ({ data: { value } }) => tip([rows[value[1]], ...(names.length > 1 ? [series[value[0]]] : [])].join(", "), [[measure.name, figure(value[2]), colors.scale.of(value[2])]]),
     }),
-    xAxis: { ...style.axis, type: "category", position: "top", data: names.length > 1 ? series : [measure.name], name: names[1] ?? "", axisLabel: { ...style.axis.axisLabel, interval: 0, hideOverlap: false, rotate: isWide ? 60 : 0 }, splitArea: { show: false } },
+    xAxis: { ...style.axis, type: "category", position: "top", data: names.length > 1 ? series : [measure.name], name: names[1] ?? "", axisLabel: { ...style.axis.axisLabel, interval: every - 1, hideOverlap: false, rotate: isSloping ? 60 : 0 }, splitArea: { show: false } },
     yAxis: { ...style.axis, type: "category", inverse: true, data: rows, name: names[0], axisLabel: { ...style.axis.axisLabel, ...named(rows, size.width) } },
     visualMap: { show: false, min: ends[0], max: ends.at(-1), inRange: { color: stops } },
     series: [{

@@ -2,6 +2,7 @@
 import { html } from "./lib.js";
 
 const SHOWN_MS = 60_000;
+const MEAN_MS = 10_000;
 const NEAR_MS_MIN = 500;
 // Answers that are further apart leave a gap: what came in between is not of any one second.
 const NEAR_MS_MAX = 5000;
@@ -26,6 +27,15 @@ export function note({ body, at }) {
 
 // The rates of a topic, the oldest first.
 export const ratesOf = (name) => rates.get(name) ?? [];
+
+// The mean of the rates until a time; undefined while it can't be known that there was none. Changes come in batches, and a view's a moment after its source's: in a single
+// second, one of them may have none.
+export function meanOf(shown, now) {
+  const recent = shown.filter(({ at }) => now - at < MEAN_MS);
+  const sum = recent.reduce((found, { value }) => found + value, 0);
+  const isMeasured = recent.length > 0 && now - recent[0].at > MEAN_MS - NEAR_MS_MAX / 2;
+  return sum > 0 || isMeasured ? sum / recent.length : undefined;
+}
 
 // A line of rates up to a time, with a gap where none was measured: its ground is dotted there. A dot is the newest change,
 // which may be older than the first rate; `newest` says how many seconds ago it was.

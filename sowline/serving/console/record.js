@@ -114,6 +114,8 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
   const dictionary = useDictionary(topic);
   const isOne = topic.sow && !live.isGrouped;
   const keyOf = record === undefined || !isOne ? undefined : keyText(topic, record, sowKey, known);
+  // The key text of several fields is JSON of texts, in which a number looks like another value than in the record.
+  const name = known || keyOf === undefined || keyPaths(topic).length < 2 ? keyOf : JSON.parse(keyOf).join(" · ");
 
   useEffect(() => {
     if (!isOne) {
@@ -141,7 +143,7 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
   return html`
     <aside class="panel" aria-labelledby="record-title">
       <header>
-        <h2 id="record-title" tabindex="-1" ref=${title}>${keyOf ?? sowKey}</h2>
+        <h2 id="record-title" tabindex="-1" ref=${title} title=${keyOf}>${name ?? sowKey}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
       <p class="keys"><span class="muted" title=${SOW_KEY}>SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>

@@ -23,6 +23,8 @@ const FRACTION = 4;
 
 // Whether a number has more digits than anybody wrote, such as a mean; and the first ones of it. The mouse shows all.
 export const isLong = (raw) => typeof raw === "number" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
+// The same of means that stand one below the other: with as many decimals each.
+export const roundedAlike = (raw) => (raw === 0 || Math.abs(raw) >= 10 ** (1 - FRACTION) ? raw.toFixed(FRACTION) : rounded(raw));
 export const rounded = (raw) => String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
 
 // How to write measures that stand side by side where there is room for a few digits only: with the same number of decimals.

@@ -2,7 +2,7 @@
 import { html, useEffect } from "./lib.js";
 import { kindOf, isComputed } from "./origin.js";
 import { usePolled } from "./polled.js";
-import { Spark, ratesOf } from "./rates.js";
+import { Spark, meanOf, ratesOf } from "./rates.js";
 import { bytes, count, plural, rate, second, span } from "./text.js";
 import { IndexKind } from "./words.js";
 import { writeRoute } from "./route.js";
@@ -11,6 +11,7 @@ import { loadEngine } from "./sheet.js";
 const EVERY_MS = 1000;
 const DEAD_EVERY_MS = 5000;
 const LATE_SECONDS = 3;
+const QUIET_SECONDS = 10;
 
 // How far a topic is behind the end of its log, in words; null if it is not behind, or not known.
 export function lateness({ lag, lag_seconds: seconds }) {
@@ -39,7 +40,9 @@ export function State({ topic, seen, trouble, source }) {
   const late = lateness(topic);
   if (source && !late) return html`<span class="chip warn">${source}</span>`;
   if (trouble && !late) return html`<span class="chip warn">live, but ${trouble}</span>`;
-  return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? "live"}</span>`;
+  // Where nothing has been written, nobody knows whether it would come through.
+  const isQuiet = !topic.lag && (topic.newest_seconds ?? Infinity) > QUIET_SECONDS;
+  return html`<span class="chip ${late ? "warn" : "ok"}">${late ?? (isQuiet ? "up to date" : "live")}</span>`;
 }
 
 // A time in the past, without its date if that is the one at which it was seen.
@@ -69,7 +72,7 @@ function Row({ topic, topics, answer, seen, dead }) {
   const rates = ratesOf(topic.name);
   // What is true of one instant only has no place beside a state that is not known.
   const now = (text) => (seen ? "–" : text);
-  const newest = now(rate(rates.at(-1)?.value));
+  const newest = now(rate(meanOf(rates, answer.at)));
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
@@ -77,7 +80,7 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td data-label="Type">${kindOf(topic)}</td>
       <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s, last minute"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, now ${newest}" /> <span>${newest}</span></span></td>
+      <td class="number" data-label="Changes/s"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} in the last ten seconds" /> <span>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
@@ -121,6 +124,7 @@ export function Topics() {
         <h1 id="topics-title">Topics</h1>
         ${answer && html`<${Sum} topics=${topics} kafka=${answer.body.kafka} seen=${seen} />`}
       </div>
+      <p class="hint muted">A topic keeps the newest version of each record that is written to Kafka; a view is computed from topics. Choose one to see its records live.</p>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!answer && !error && html`<p class="muted" role="status">Loading the topics…</p>`}
       ${answer && html`
@@ -128,7 +132,7 @@ export function Topics() {
           <table class="list topics">
             <thead><tr>
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number changes" title="Changes that this query service applied in the last second, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s, last minute</th>
+              <th scope="col" class="number changes" title="Changes a second that this query service applied: the mean of the last ten seconds, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s</th>
               <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
               <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th>
               <th scope="col" class="number" title="Input that could not be applied, as Kafka keeps it">Dead letters</th>
@@ -138,7 +142,6 @@ export function Topics() {
             <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} topics=${topics} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>
           </table>
         </div>
-        <p class="hint muted">Choose a topic to see its records live. <kbd>?</kbd> lists the keys.</p>
       `}
     </section>
   `;

@@ -60,6 +60,12 @@ def parameters_in(request: HttpRequest, accepted: Sequence[str]) -> dict[str, st
     return given
 
 
+def accepts(request: HttpRequest, media_type: str) -> bool:
+    """Return whether a client asks for answers of this media type by name."""
+    accepted = (part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(","))
+    return media_type in map(str.lower, accepted)
+
+
 def number_in(text: str) -> int | str:
     """Return the whole number in a parameter. Any other text stays, and who reads the request refuses it."""
     # Python reads no number of more than 4300 digits, and the JSON encoder writes 64 bits.
@@ -67,8 +73,11 @@ def number_in(text: str) -> int | str:
     return int(text) if is_number else text
 
 
-async def sow_fields_in(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
-    """Read the fields of a query from the URL and the JSON body; raise `bad request` for unknown ones."""
+async def sow_fields_in(request: HttpRequest, bytes_max: int, own: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the fields of a query from the URL and the JSON body; raise `bad request` for unknown ones.
+
+    `own` are the fields that this kind of answer adds.
+    """
     fields: dict[str, Any] = {
         name: number_in(text) if name in NUMBERS else text for name, text in request.query_params.items()
     }
@@ -82,8 +91,8 @@ async def sow_fields_in(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
         if not isinstance(given, dict):
             raise SowlineError("bad request", "expected a JSON object as the body")
         fields |= given
-    if unknown := fields.keys() - QUERY_FIELDS:
-        accepted = ", ".join(QUERY_FIELDS)
+    if unknown := fields.keys() - {*QUERY_FIELDS, *own}:
+        accepted = ", ".join((*QUERY_FIELDS, *own))
         raise SowlineError("bad request", f"expected the fields {accepted}, got {', '.join(sorted(unknown))}")
     return fields
 

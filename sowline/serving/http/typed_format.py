@@ -9,6 +9,7 @@ from starlette.requests import Request as HttpRequest
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import Entitlements
+from sowline.serving.http.requests import accepts
 from sowline.serving.typed_records.checks import check_typed
 from sowline.serving.typed_records.messages import RECORDS_AT_ONCE, in_message_type, record_data
 from sowline.wire.media_types import NATIVE
@@ -18,8 +19,7 @@ from sowline.wire.typed_frame import prefixed_length
 
 def wants_typed(request: HttpRequest) -> bool:
     """Whether a client asks for records in the message type of their topic."""
-    accepted = (part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(","))
-    return NATIVE in map(str.lower, accepted)
+    return accepts(request, NATIVE)
 
 
 def typed_fields(request: HttpRequest, fields: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sowline.commands.command import Origin
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.clients import MESSAGE_BYTES_MAX, exact_producer
+from sowline.kafka.clients import exact_producer
 from sowline.serving.writes.checked_command import CheckedCommand
 
 DELIVERY_MS_MAX = 30_000
@@ -73,7 +73,7 @@ class _Writer:
             "queue.buffering.max.kbytes": QUEUE_KBYTES + 2 * bytes_max // 1024,
         }
         # The Kafka topics have limits of their own, and topics that are added later may have larger ones.
-        self._producer = exact_producer(kafka, MESSAGE_BYTES_MAX, **limits)
+        self._producer = exact_producer(kafka, **limits)
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._report, name="publishing", daemon=True)

@@ -112,6 +112,11 @@ class SortedSet(Generic[Held]):
         found = self._records.get(sow_key)
         return None if found is None else found[1]
 
+    def rank_of(self, sow_key: bytes) -> int | None:
+        """Return the index of a record; None if it is not in the set."""
+        found = self._records.get(sow_key)
+        return None if found is None else self._keys.index(found[0])
+
     def open(self, page: Page) -> list[tuple[bytes, Held]]:
         """Open a page, or count one more user of an open one; return its records by SOW key, in order."""
         assert page.skip >= 0 <= page.top, page

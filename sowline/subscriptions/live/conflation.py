@@ -12,7 +12,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.conflation import Conflation, adapted, pending_of
 from sowline.subscriptions.engine.delivery import Deltas, Form
 from sowline.subscriptions.engine.subscription import Delivery
-from sowline.subscriptions.live.put_payload import Recipient, put_step
+from sowline.subscriptions.live.put_payload import RankOf, Recipient, put_step
 from sowline.wire.options import AUTO, Options
 
 
@@ -23,7 +23,7 @@ class Conflated:
     the last have the bookmark of the interval's start, and are marked with `more`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its destination, its form and its pace, which a subscription decides
         self,
         outbox: Outbox,
         sub_id: str,
@@ -33,6 +33,8 @@ class Conflated:
         interval_ms: int,
         positions: Callable[[], Positions],
         turn: Callable[[], Awaitable[None]] | None = None,
+        *,
+        rank_of: RankOf | None = None,
     ) -> None:
         """Prepare an interval; `turn` waits until messages may be sent, by default until the outbox has room."""
         self.outbox = outbox
@@ -44,6 +46,7 @@ class Conflated:
         self._is_auto = interval_ms == AUTO
         self._interval = interval_ms
         self._positions = positions
+        self._rank_of = rank_of
         self._before: Positions = {}
         self._begun = asyncio.Event()
 
@@ -57,15 +60,25 @@ class Conflated:
         positions: Callable[[], Positions],
         *,
         of_each: bool,
+        rank_of: RankOf | None = None,
     ) -> Self | None:
         """Return what the options of a subscription ask for, None without conflation; raise `invalid options`.
 
-        `keys` and `of_each` are as in `pending_of`.
+        `keys` and `of_each` are as in `pending_of`. With `rank_of`, each `publish` has its rank when it is sent.
         """
         if options.conflation is None:
             return None
         pending = pending_of(options, to.form, keys, of_each=of_each)
-        return cls(to.outbox, to.sub_id, topic, to.form, pending, options.conflation, positions)
+        return cls(
+            to.outbox,
+            to.sub_id,
+            topic,
+            to.form,
+            pending,
+            options.conflation,
+            positions,
+            rank_of=rank_of,
+        )
 
     @property
     def is_large(self) -> bool:
@@ -126,5 +139,5 @@ class Conflated:
         if payloads:
             log = self._topic.log
             bookmarks = format_bookmark({log: before}), format_bookmark({log: now})
-            put_step(self, self._topic.name, payloads, *bookmarks)
+            put_step(self, self._topic.name, payloads, *bookmarks, self._rank_of)
         return len(payloads)

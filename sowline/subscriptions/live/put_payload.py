@@ -1,11 +1,16 @@
 """Puts the messages of one step into an outbox: the client's view is consistent only after the last of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.change_message import change_message, with_relayed
 from sowline.subscriptions.engine.delivery import Form, Payload
+from sowline.subscriptions.engine.subscription import PUBLISH
+from sowline.wire.server_message import with_rank
+
+RankOf = Callable[[bytes], int | None]
+"""Returns the rank of a record or group after the step, by its SOW key."""
 
 
 class Recipient(Protocol):
@@ -24,16 +29,29 @@ class Recipient(Protocol):
         """The content of its messages."""
 
 
-def put_step(to: Recipient, topic: str, payloads: Sequence[Payload], before: str, now: str) -> None:
-    """Put the messages of a step; all but the last are marked with `more` and have the bookmark before the step."""
+def put_step(
+    to: Recipient,
+    topic: str,
+    payloads: Sequence[Payload],
+    before: str,
+    now: str,
+    rank_of: RankOf | None = None,
+) -> None:
+    """Put the messages of a step; all but the last are marked with `more` and have the bookmark before the step.
+
+    With `rank_of`, each `publish` has its rank.
+    """
     # A client that loses its connection within the step resumes before it, and gets the whole step again. With the
     # later bookmark it would miss the rest (test_the_messages_of_an_interval_are_one_step).
     for number, payload in enumerate(payloads, 1):
         more = number < len(payloads)
-        put_payload(to, topic, payload, before if more else now, more=more)
+        rank = None if rank_of is None or payload.command != PUBLISH else rank_of(payload.sow_key)
+        put_payload(to, topic, payload, before if more else now, more=more, rank=rank)
 
 
-def put_payload(to: Recipient, topic: str, payload: Payload, bookmark: str, *, more: bool) -> None:
+def put_payload(
+    to: Recipient, topic: str, payload: Payload, bookmark: str, *, more: bool, rank: int | None = None
+) -> None:
     """Put one message into the outbox."""
     sids = (to.sub_id,)
     message = change_message(
@@ -50,4 +68,6 @@ def put_payload(to: Recipient, topic: str, payload: Payload, bookmark: str, *, m
     )
     if payload.relayed is not None:
         message = with_relayed(message, payload.relayed)
+    if rank is not None:
+        message = with_rank(message, rank)
     to.outbox.put_behind(message, sids)

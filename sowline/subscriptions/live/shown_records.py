@@ -9,8 +9,9 @@ from sowline.model.position import position_of
 from sowline.model.select import Select
 from sowline.subscriptions.engine.change_message import with_relayed
 from sowline.subscriptions.engine.shown import ShownRecord
+from sowline.subscriptions.live.put_payload import RankOf
 from sowline.wire.options import Options
-from sowline.wire.server_message import sow_record
+from sowline.wire.server_message import sow_record, with_rank
 
 
 def records_relayed(select: Select | None, shown: Mapping[bytes, ShownRecord]) -> list[bytes]:
@@ -24,10 +25,10 @@ def records_relayed(select: Select | None, shown: Mapping[bytes, ShownRecord]) -
 
 
 def records_shown(
-    topic: TopicDefinition, options: Options, shown: Mapping[bytes, ShownRecord]
+    topic: TopicDefinition, options: Options, shown: Mapping[bytes, ShownRecord], rank_of: RankOf
 ) -> list[bytes]:
     """Return the records, by SOW key and in order, in the form that is sent."""
-    return [
+    records = [
         sow_record(
             None if options.no_sowkey else key,
             _updated_at(topic, of),
@@ -36,6 +37,13 @@ def records_shown(
             intrinsics_json(topic.name, of.known, deleted=False) if options.intrinsics and of.known else None,
         )
         for key, of in shown.items()
+    ]
+    if not options.rank:
+        return records
+    ranks = map(rank_of, shown)
+    return [
+        record if rank is None else with_rank(record, rank)
+        for record, rank in zip(records, ranks, strict=True)
     ]
 
 

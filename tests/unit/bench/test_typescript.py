@@ -35,7 +35,7 @@ def test_the_table_has_medians_and_ratios() -> None:
         Case(DELTAS, "Chromium", RAW): [Figure(3e6, 0.5)],
     }
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in report(figures).splitlines()]
-    units = ["messages/s", "µs CPU a message", "ratio"]
+    units = ["messages/s", "µs of CPU per message", "ratio"]
     assert rows[0] == ["", *(f"{engine}: {unit}" for engine in ("Node", "Chromium") for unit in units)]
     assert rows[2:] == [
         [f"{WHOLE}: {RAW.label}", "2,000,000", "2.0", "1.0", "1,000,000", "4.0", "1.0"],

@@ -61,7 +61,7 @@ async def of_records() -> list[Json]:
         client.ask("explain", filter="/n > 0")
         client.ask("sow_and_subscribe", options="oof,timestamp", sub_id="s", ack_type=every)
         client.ask("sow_and_subscribe", options=GROUPS, sub_id="groups")
-        client.ask("sow_and_subscribe", options="oof", top_n=1, skip_n=0, order_by="/n", sub_id="page")
+        client.ask("sow_and_subscribe", options="oof,rank", top_n=1, skip_n=0, order_by="/n", sub_id="page")
         client.ask("subscribe", bookmark="epoch", up_to="now", sub_id="end", ack_type="processed")
         messages += await client.read()
         of_deltas = server.connect()

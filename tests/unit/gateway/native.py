@@ -85,10 +85,13 @@ DECODERS: dict[str, Callable[[bytes], Json]] = {
 
 
 @asynccontextmanager
-async def served(message_type: str, *, is_gateway: bool) -> AsyncIterator[tuple[Rig, str]]:
-    """Lend a rig with a topic of this type, and the URL of its gateway or of its one query service."""
+async def served(message_type: str, *, is_gateway: bool, access: str = "") -> AsyncIterator[tuple[Rig, str]]:
+    """Lend a rig with a topic of this type, and the URL of its gateway or of its one query service.
+
+    `access` is the path of the access file of what has the URL.
+    """
     async with rig(["0/2", "1/2"], definition=topic(message_type)) as made:
-        health, settings = cast("Any", SimpleNamespace()), Settings()
+        health, settings = cast("Any", SimpleNamespace()), Settings(access=access)
         gateway = Server(
             settings,
             partial(GatewayCommands, made.context),

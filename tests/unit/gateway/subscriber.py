@@ -11,6 +11,7 @@ from sowline.model.bookmark import parse_bookmark
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from tests.described import checked_message
 from tests.unit.gateway.rig import Json, Rig, RigClient
+from tests.waiting import pace
 
 SECONDS_MAX = 20.0
 
@@ -118,3 +119,17 @@ def change(made: Rig, chance: random.Random, ids: int = 30, **to: Any) -> None:
         made.put(None, number, **to)
     else:
         made.put({"id": number, "v": chance.randrange(10)}, **to)
+
+
+def changes(made: Rig, chance: random.Random, count: int) -> None:
+    """Write or delete records."""
+    for _ in range(count):
+        change(made, chance)
+
+
+async def paced_changes(made: Rig, chance: random.Random, count: int) -> None:
+    """Write or delete records, and let what follows from some of them arrive in between."""
+    for _ in range(count):
+        change(made, chance)
+        if chance.random() < 0.3:
+            await pace(0.002)

@@ -44,6 +44,8 @@ def text_key(paths: Sequence[Path]) -> JoinKeyOf:
 def _field_key(join: Join, topic: TopicDefinition) -> JoinKeyOf:
     """Return a function that makes the SOW key from fields of a document, as the topic does from its key fields."""
     ours = {tuple(map(str, theirs.steps)): own for own, theirs in join.equalities}
+    # In the order of the topic's key fields: a join may list them in another one, which would give another key
+    # (test_the_fields_of_a_join_may_be_in_any_order).
     text_of, rule = text_key([ours[path] for path in topic.key_paths]), topic.key_rule
 
     def key_of(document: Document) -> bytes:

@@ -182,6 +182,7 @@ class JoinedTables:
 
     def put(self, event: JoinedEvent) -> None:
         """Take an event into all tables of its topic."""
+        # Progress events count, too: without them, a view of an idle joined topic would seem to lag behind it.
         self.taken.setdefault(event.log, {})[event.partition] = event.position
         if event.change is not None:
             for number in self.of(event.log):

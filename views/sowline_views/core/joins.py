@@ -287,6 +287,7 @@ def _require_few(record: bytes, rows: int) -> None:
 def _row_key(keys: RowKeys) -> bytes:
     """Return the SOW key of a row: the key of its only record, or several keys as JSON, hashed if that is long."""
     assert keys[0], "no SOW key is empty"
+    # Without a join that multiplies, the view's records keep the keys of the source: readers look them up by these.
     if len(keys) == 1:
         return keys[0]
     return group_key(orjson.dumps([None if key is None else key.decode() for key in keys])).encode()

@@ -174,6 +174,7 @@ class _Adopted:
     def __call__(self, number: int, values: list[tuple[Any, int]]) -> Any:
         """Return a state with these values: counts and sums, or values and how often each occurs."""
         state = self._states[number][0]()
+        # The native core has only the total of a sum, not the values that were added.
         if isinstance(state, Sums):
             for count, integers in values:
                 state.merge((count, 0, integers, 0, 0, 0, 0))
@@ -204,6 +205,7 @@ def _reader(
     """Return how the native core reads the records; None if only Python can."""
     condition = view.record_filter
     try:
+        # One path that is not plain leaves all records to Python: none is read in part by each.
         return _Reader(
             [_names(path) for path in view.grouping_paths],
             [_argument(tree) for tree in layout.argument_trees],
@@ -216,6 +218,7 @@ def _reader(
 
 
 def _names(path: Path) -> Names:
+    # The native core reads no elements of arrays.
     names = tuple(step for step in path.steps if isinstance(step, str))
     if len(names) < len(path.steps):
         raise _OtherThanPlain

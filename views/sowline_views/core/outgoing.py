@@ -164,6 +164,8 @@ class OutgoingPartials:
     def _must_end(self, number: int, states: list[PartialState], size_bytes: int) -> bool:
         """Whether a partition's message must end before it gets these states."""
         message = self._open[number]
+        # Without this, a change of many records would send an empty message first
+        # (test_a_change_of_many_ends_no_message_without_states).
         if not message.states:
             return False
         if self._are_many(states, size_bytes) or message.bytes + size_bytes > self._bytes_max:

@@ -90,6 +90,7 @@ class SourcePartition(FollowedPartition):
         assert not self.is_sending_snapshot, "no event is taken before the snapshot is sent"
         changes = self._states.change(taken) if isinstance(taken, Change) else ()
         moved = None if self._joined is None else self._moved(self._log, self.partition)
+        # `take` is a generator: it takes the change only while it is read. A caller may ignore its messages.
         return list(self._outgoing.take(self._next_position(), changes, moved))
 
     def _next_position(self) -> Position:
@@ -114,6 +115,7 @@ class SourcePartition(FollowedPartition):
 
     def concerned(self, event: JoinedEvent) -> list[bytes]:
         """Return the records that a joined record belongs to, before that changes."""
+        # While it loads, nothing is joined again: its records are joined at the end, with the tables of that moment.
         return [] if self._joined is None or self._outgoing is None else self._joined.concerned(event)
 
     def take_out(self, event: JoinedEvent, records: Sequence[bytes]) -> TakenOut:

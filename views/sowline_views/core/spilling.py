@@ -61,6 +61,8 @@ class SpillSpace:
 
     def add(self, part: "_Spilling") -> bytes:
         """Add a map or an index; return the prefix of its keys on the disk."""
+        # Never `len(self._parts)`: after a removal, a new map would get the entries of another on the disk
+        # (test_a_new_map_has_its_own_keys_on_the_disk).
         prefix = _NUMBER.pack(self._added)
         self._added += 1
         assert prefix not in self._parts, "each map and index has its own keys on the disk"
@@ -160,6 +162,7 @@ class SpillMap(_Spilling, Generic[V]):
         before, size = self._memory.get(key), self._codec.size(value)
         if before is not None:
             size -= self._codec.size(before)
+        # A removal that is noted has its entry counted already.
         elif key not in self._memory:
             size += ENTRY_BYTES + len(key)
         self._memory[key] = value

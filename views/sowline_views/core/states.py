@@ -165,6 +165,7 @@ class RecordStates(_States):
 
     def take_loaded(self) -> Iterator[StateChange]:
         """Yield the states of the records, once."""
+        # Only the snapshot needs them. Kept here, they would take a view's whole memory as long as it runs.
         loaded, self._loaded = self._loaded, {}
         return (StateChange(key, state) for key, state in loaded.items())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from examples.flights.data import feed_of, line_of
 from examples.flights.demo import read_speed
-from examples.flights.feed import Feed, SliceWriter, due_s, interval_s, slices
+from examples.flights.feed import SLICE_S, Feed, SliceWriter, due_s, interval_s, slices
 from tests.unit.examples.flights.test_data import DELAYED, NEVER_LEFT
 
 FACTS = feed_of([DELAYED, NEVER_LEFT])
@@ -93,6 +94,15 @@ async def test_feed_waits_for_room(tmp_path: Path) -> None:
 
     await Feed(FACTS, SliceWriter(tmp_path), None).run(asyncio.Event(), has_room)
     assert asked[:4] == [0, 0, 0, 0]
+
+
+async def test_a_feed_that_waited_keeps_its_speed(tmp_path: Path) -> None:
+    """After a wait for room, it does not catch up: the page says how much passes in a second."""
+    facts = [FACTS[0]._replace(moment=moment) for moment in (0, 1000)]
+    room_s = time.monotonic() + 1.2
+    await Feed(facts, SliceWriter(tmp_path), 2000.0).run(asyncio.Event(), lambda: time.monotonic() > room_s)
+    first, second = (path.stat().st_mtime for path in sorted(tmp_path.iterdir()))
+    assert second - first > SLICE_S - 0.1
 
 
 @pytest.mark.parametrize(("text", "speed"), [("3600", 3600.0), ("0.5", 0.5), ("max", None)])

@@ -103,7 +103,7 @@ def test_summary() -> None:
         "records of the view delays 300",
         "records of the view arrivals -",
         "changes that Sowline sent 12,345",
-        "flights that were cancelled 3",
+        "flights that were cancelled, and deleted 3",
         "flights that left the JFK board in the terminal 28",
         "from Kafka to a subscriber, median 12 ms",
         "from Kafka to a subscriber, 99 of 100 within 12 ms",

@@ -19,8 +19,7 @@ from sowline_gateway.nodes import failover
 from sowline_gateway.query.keyed_records import records_of
 from sowline_gateway.subscriptions import window_parts
 from tests.unit.gateway.rig import Json, Rig, rig
-from tests.unit.gateway.subscriber import Subscriber, change, subscriber
-from tests.waiting import pace
+from tests.unit.gateway.subscriber import Subscriber, change, changes, paced_changes, subscriber
 
 GROUPING = "grouping=[/v]"
 COUNTS = f"projection=[/v,COUNT(1) AS /n,SUM(/id) AS /s,MIN(/id) AS /low,MAX(/id) AS /high],{GROUPING}"
@@ -31,12 +30,6 @@ KINDS: dict[str, Json] = {
     "groups": {"options": f"oof,{COUNTS}"},
     "page of groups": {"options": f"oof,{COUNTS}", "order_by": "/n DESC,/v", "skip_n": 1, "top_n": 3},
 }
-
-
-def changes(made: Rig, chance: random.Random, count: int) -> None:
-    """Write or delete records."""
-    for _ in range(count):
-        change(made, chance)
 
 
 async def expected(made: Rig, kind: Json) -> dict[str, Json]:
@@ -75,10 +68,7 @@ async def test_a_client_holds_what_is_shown(shards: list[str], kind: str, comman
     async with rig(shards) as made:
         changes(made, chance, 40)
         async with subscriber(made, command=command, **KINDS[kind]) as mine:
-            for _ in range(120):
-                change(made, chance)
-                if chance.random() < 0.3:
-                    await pace(0.002)
+            await paced_changes(made, chance, 120)
             await settled(mine, made, KINDS[kind])
 
 

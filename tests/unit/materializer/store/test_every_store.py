@@ -17,6 +17,7 @@ from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.secondary import SecondaryStore
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
+from tests.simulation.trace import Trace
 from tests.store_machine import Disk, DiskMachine, StoreMachine, WrittenBehindMachine
 
 sowline_native = native_core(None)
@@ -67,7 +68,9 @@ class SimulatedDisk(Disk):
 
     def created(self) -> Any:
         """Return a store on a disk of its own."""
-        process = SimpleNamespace(boundary=lambda at: None, is_dead=False)
+        process = SimpleNamespace(
+            name="worker", boundary=lambda at: None, is_dead=False, trace=Trace(lambda: (0, 0))
+        )
         self.disks = Disks({"worker": cast("Process", process)}, lambda path, store: None)
         return self.disks.store_class()(self.PATH, create=True)  # type: ignore[call-arg]
 

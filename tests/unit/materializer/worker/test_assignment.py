@@ -116,6 +116,10 @@ class FakeConsumer:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Take them."""
 
+    def assignment(self) -> list[TopicPartition]:
+        """Return none, as no broker has to be woken."""
+        return []
+
     def pause(self, partitions: list[TopicPartition]) -> None:
         """Pause them."""
         self.paused += partitions

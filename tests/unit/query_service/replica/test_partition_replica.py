@@ -69,6 +69,18 @@ def held(replica: PartitionReplica) -> dict[bytes, int]:
 # loading
 
 
+def test_the_definition_of_the_newest_progress_event_is_kept() -> None:
+    """It is the one that the partition is made by. That of a stale owner does not count."""
+    made = progress(2)._replace(definition="new")
+    replica = replica_of(change(0), progress(0), change(1), made, progress(1)._replace(definition="old"))
+    assert replica.owner_definition == (made.definition, made.limits)
+    later = progress(3, 2)._replace(definition="newer")
+    replica.apply(placed([later], 9))
+    assert replica.owner_definition == (later.definition, later.limits)
+    replica.begin_again()
+    assert replica.owner_definition is None
+
+
 def test_a_load_takes_nothing_late_from_an_ended_era() -> None:
     """An owner that did not know wrote it after the next era had begun; what is written again counts."""
     begun = progress(-1)._replace(position=Position(1, -1))

@@ -1,17 +1,22 @@
 """How many queries and snapshots of clients run at once, and when the others do."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+import httpx2
 import pytest
 
+from sowline.config.settings import Settings
 from sowline.serving.authorization.entitlements import EVERYTHING
-from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.query_slots import Asker, QuerySlots, SlotLimits
 from sowline.serving.result import QueryLimits
+from sowline.wire.media_types import ARROW
 from sowline_query_service.context import ServiceContext
+from sowline_query_service.server.server import server_of as http_server_of
 from tests.unit.query_service.sessions import Json, Server, view_of
-from tests.waiting import loop_turns
+from tests.waiting import loop_turns, until
 
 
 def server_of(records: int = 3, backlog: int = 1 << 20, more: str = "", **limits: Any) -> Server:
@@ -78,6 +83,22 @@ async def test_every_read_ends_its_turn(read: Json) -> None:
         await client.read()
         assert counts(server) == (0, 0)
         client.session.close()
+
+
+async def test_a_table_takes_one_turn() -> None:
+    """For both of its passes; other queries wait for it, and it waits for them."""
+    server = server_of(service=1)
+    app = http_server_of(Settings(), server.context, cast("Any", None)).app
+    async with (
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as http,
+        server.context.slots.new(Asker("other", None)) as slot,
+    ):
+        await slot.take()
+        asking = asyncio.create_task(http.post("/v1/topics/orders/sow", headers={"accept": ARROW}))
+        await until(lambda: counts(server) == (1, 1))
+        slot.free()
+        assert (await asking).status_code == 200
+        assert counts(server) == (0, 0)
 
 
 async def test_views_from_a_time_do_not_wait_for_one_another() -> None:

@@ -74,3 +74,14 @@ def test_a_deletion_of_a_later_era_outranks_a_higher_position() -> None:
         held_after([change(at(7), at(6)), replace(change(at(8), at(7)), body=None), change(at(7), at(6))])
         == {}
     )
+
+
+def test_an_event_that_comes_again_is_no_newer() -> None:
+    """Nor one before the event that the reader holds; after the load, only what it holds counts."""
+    newest, gone = NewestEvents(), replace(change(at(8), at(7)), body=None)
+    newest.saw(gone)
+    newest.keep(gone, is_stored=False)
+    ages = [newest.relative_age(change(at(n), at(n - 1)), None) for n in (7, 8, 9)]
+    assert ages == [RelativeAge.OLDER, RelativeAge.EQUAL, RelativeAge.NEWER]
+    newest.clear()
+    assert newest.relative_age(change(at(7), at(6)), None) is RelativeAge.NEWER

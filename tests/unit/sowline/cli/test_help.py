@@ -32,7 +32,8 @@ def test_every_command_has_an_example(
     name: str, command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is that command, with options that the command has."""
-    (tmp_path / "topics.yaml").touch()  # `sowline up` wants it to exist
+    for name_of_file in ("topics.yaml", "run.jsonl"):  # files that commands want to exist
+        (tmp_path / name_of_file).touch()
     monkeypatch.chdir(tmp_path)
     assert isinstance(command, HelpCommand)
     assert command.examples

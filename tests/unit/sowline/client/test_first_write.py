@@ -19,6 +19,13 @@ class _Refused:
         """Return one, for any settings."""
         return cls()
 
+    def __contains__(self, topic: object) -> bool:
+        """Know no topic."""
+        return False
+
+    def redefine(self, topics: object) -> None:
+        """Take the topics of a service that knows none."""
+
     def close(self) -> None:
         """Raise as a flush does."""
         raise SowlineError("not written", "Kafka did not accept an earlier command")
@@ -40,7 +47,7 @@ async def test_two_first_writes_share_one_publisher(monkeypatch: pytest.MonkeyPa
     client = AsyncClient(publisher="p")
 
     _without_service(monkeypatch)
-    first, second = await asyncio.gather(client.publisher(), client.publisher())
+    first, second = await asyncio.gather(client.publisher("orders"), client.publisher("orders"))
     assert first is second
 
 
@@ -53,7 +60,7 @@ async def test_a_client_is_closed_though_a_write_was_refused(monkeypatch: pytest
         closed.append("http")
 
     monkeypatch.setattr(HttpClient, "close", close)
-    await client.publisher()
+    await client.publisher("orders")
     with pytest.raises(SowlineError, match="did not accept"):
         await client.close()
     assert closed == ["http"]

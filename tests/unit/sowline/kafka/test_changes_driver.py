@@ -100,6 +100,10 @@ class Consumer:
             raise AttributeError(name)
         return lambda given: self.calls.append((name, [(one.partition, one.offset) for one in given]))
 
+    def assignment(self) -> list[TopicPartition]:
+        """Return none, as no broker has to be woken."""
+        return []
+
     def seek(self, one: TopicPartition) -> None:
         """Read on elsewhere."""
         self.calls.append(("seek", [(one.partition, one.offset)]))

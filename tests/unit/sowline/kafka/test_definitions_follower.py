@@ -13,7 +13,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
 from sowline.kafka import definitions_follower
-from sowline.kafka.definitions_follower import AGAIN_SECONDS, DefinitionsFollower
+from sowline.kafka.definitions_follower import AGAIN_SECONDS, DIFFERING_SECONDS, DefinitionsFollower
 
 ONE = "topics: [{name: orders, key: /id}]"
 TWO = "topics: [{name: orders, key: /id}, {name: trades, key: /id}]"
@@ -49,8 +49,13 @@ class House:
         self.cluster, self.taken = FakeCluster(), list[Followed]()
         monkeypatch.setattr(definitions_follower, "Cluster", lambda *_: self.cluster)
         self.write(ONE)
+        self.differing = list[str]()
         self.follower = DefinitionsFollower(
-            Settings(config=self.path), load_topics(self.path), threading.Event(), self.taken.append
+            Settings(config=self.path),
+            load_topics(self.path),
+            threading.Event(),
+            self.taken.append,
+            log_differences=lambda: self.differing,
         )
         self.now = 0.0
 
@@ -101,7 +106,7 @@ def test_what_is_refused_is_named_with_its_line(house: House) -> None:
     assert f"{house.path}, line 3: topics.0.key (orders): orders (key) needs a rebuild" in refused["why"]
     assert "orders (key) needs a rebuild" in (house.follower.note() or "")
     assert house.follower.details()["definitions"]["not_in_effect"][0].startswith("orders (key)")
-    [metric] = house.follower.metrics()
+    [metric, _] = house.follower.metrics()
     assert metric.samples[0].value == 1
     house.write(TWO)
     house.look()
@@ -181,3 +186,20 @@ def test_fanouts_get_their_topics_too(house: House) -> None:
     house.write(ONE)
     house.look()
     assert [str(one).partition(":")[0] for one in house.taken[-1].changes] == ["risk removed"]
+
+
+def test_what_the_log_has_another_definition_of_is_noted(house: House) -> None:
+    """Not at once, for the owner may be about to read the same file; and only as long as it lasts."""
+    house.differing = ["orders (records_max): the log has another definition"]
+    house.follower.look_at_the_log(1.0)
+    house.follower.look_at_the_log(DIFFERING_SECONDS)
+    assert house.follower.note() is None
+    assert house.follower.details()["definitions"]["log_differences"] == house.differing
+    with capture_logs() as logs:
+        house.follower.look_at_the_log(1.0 + DIFFERING_SECONDS)
+        house.follower.look_at_the_log(2.0 + DIFFERING_SECONDS)
+    assert [line["why"] for line in logs] == house.differing
+    assert house.follower.note() == f"older or newer than the log: {house.differing[0]}"
+    house.differing = []
+    house.follower.look_at_the_log(3.0 + DIFFERING_SECONDS)
+    assert house.follower.note() is None

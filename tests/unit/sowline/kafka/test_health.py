@@ -1,6 +1,7 @@
 """Whether Kafka answers: said once when it does no more, and once when it does again."""
 
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ UNREACHABLE = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
 
 def test_a_kafka_that_answers_is_not_spoken_of() -> None:
     """There is nothing to say."""
-    kafka_health = KafkaHealth(UNREACHABLE, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE)
     with capture_logs() as logs:
         kafka_health.note(time.monotonic())
     assert (kafka_health.lost(), kafka_health.away_seconds, logs) == (None, 0.0, [])
@@ -26,7 +27,7 @@ def test_a_kafka_that_answers_is_not_spoken_of() -> None:
 
 def test_one_that_goes_and_comes_is_reported_twice() -> None:
     """However often it was asked meanwhile; since when counts from the first question without an answer."""
-    kafka_health = KafkaHealth(UNREACHABLE, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE)
     with capture_logs() as logs:
         for ago in (7.2, 5, 3):
             kafka_health.note(time.monotonic() - ago, "refused")
@@ -46,7 +47,7 @@ def test_one_that_goes_and_comes_is_reported_twice() -> None:
 def test_the_reason_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is refused is told as such, not as an answer that came too late."""
     monkeypatch.setattr("sowline.kafka.health.ANSWER_SECONDS_MAX", 0.3)
-    kafka_health = KafkaHealth(UNREACHABLE, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE)
     with capture_logs() as logs:
         kafka_health.start()
         wait_for(lambda: kafka_health.lost() is not None, "Kafka to be lost")
@@ -64,22 +65,26 @@ def test_the_next_outage_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> 
         def __init__(self, options: dict[str, Any]) -> None:
             self._options = options
 
-        def list_topics(self, topic: str, seconds: float) -> None:
-            """Raise the next error; stop after the last."""
+        def describe_cluster(self, request_timeout: float) -> "Future[None]":
+            """Fail with the next error; stop after the last."""
+            answer: Future[None] = Future()
             error = next(answers)
             if error is not None and error.code() == KafkaError._TIMED_OUT:
                 kafka_health.stop()
             elif error is not None:
                 self._options["error_cb"](error)
-            if error is not None:
-                raise KafkaException(error)
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(KafkaException(error))
+            return answer
 
         def poll(self, seconds: float) -> None:
             """Do nothing."""
 
     monkeypatch.setattr("sowline.kafka.health.AdminClient", Client)
     monkeypatch.setattr("sowline.kafka.health.ASK_SECONDS", 0.0)
-    kafka_health = KafkaHealth(UNREACHABLE, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE)
     with capture_logs() as logs:
         kafka_health.start()
         wait_for(lambda: len(logs) == 3, "the second outage")

@@ -47,6 +47,35 @@ def test_a_body_that_is_no_json(body: bytes, message: str) -> None:
     assert message.partition(" at ")[0].removeprefix("expected a JSON object: ") in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"[]", "an array"),
+        (b'"a"', "a string"),
+        (b"true", "a boolean"),
+        (b"null", "null"),
+        (b"1.5", "a number"),
+    ],
+)
+def test_a_body_that_is_no_object(body: bytes, kind: str) -> None:
+    """The error names what it is."""
+    with pytest.raises(SowlineError) as refused:
+        read_object(body)
+    assert (refused.value.reason, refused.value.message) == (
+        "not an object",
+        f"expected a JSON object, got {kind}",
+    )
+
+
+def test_a_body_that_nests_too_deeply_is_refused() -> None:
+    """One level less is read."""
+    deepest = b'{"a":' * (NESTING_MAX - 1) + b"{}" + b"}" * (NESTING_MAX - 1)
+    read_object(deepest)
+    with pytest.raises(SowlineError) as refused:
+        read_object(b'{"a":%b}' % deepest)
+    assert refused.value.reason == "too deep"
+
+
 def test_what_msgspec_says_well_stays() -> None:
     """A field of a wrong type is no broken JSON."""
     with pytest.raises(msgspec.ValidationError) as error:

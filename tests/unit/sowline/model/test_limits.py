@@ -125,3 +125,9 @@ def test_what_is_no_definition_is_refused(value: bytes | None) -> None:
     with pytest.raises(SowlineError, match="expected the limits") as error:
         read_define(value)
     assert error.value.reason == "bad definition"
+
+
+def test_limits_that_differ_are_named() -> None:
+    """By the names that they have in `topics.yaml`."""
+    assert Limits().differing(Limits()) == []
+    assert Limits(records_max=3, schema="a").differing(Limits(schema="b")) == ["records_max", "reader_schema"]

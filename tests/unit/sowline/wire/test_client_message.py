@@ -17,10 +17,10 @@ def test_a_batch_of_records_comes_one_by_one() -> None:
     one, two = messages(
         '{"command":"sow","query_id":"q","topic":"orders","records":['
         '{"sow_key":"1","updated_at":"orders:0@5","data":{ "id": 1.50 }},'
-        '{"updated_at":"orders:0@6","timestamp":"T","data":{}}]}'
+        '{"updated_at":"orders:0@6","timestamp":"T","rank":7,"data":{}}]}'
     )
     assert one == Message("sow", "orders", "1", b'{ "id": 1.50 }', updated_at="orders:0@5")
-    assert (two.sow_key, two.timestamp, two.data) == (None, "T", {})
+    assert (two.sow_key, two.timestamp, two.rank, two.data) == (None, "T", 7, {})
     assert one.data == {"id": 1.5}
 
 

@@ -182,6 +182,8 @@ def test_what_shows_records_alike() -> None:
     plain = parse_options("select=[-/,+/a]")
     assert plain.shows_like(parse_options("oof,conflation=1s,replace,select=[-/,+/a]"))
     assert not plain.shows_like(parse_options("select=[-/,+/b]"))
+    assert plain.shows_like(plain, is_same_order=False)
+    assert not parse_options("rank").shows_like(parse_options("rank"), is_same_order=False)
     assert not plain.shows_like(parse_options("grouping=[/a],projection=[/a]"))
 
 

@@ -48,6 +48,15 @@ def test_a_record_has_the_sow_key_of_its_match(document: dict[str, Any], text: s
     assert source_key(view.joins[0], users)(document) == expected
 
 
+def test_the_fields_of_a_join_may_be_in_any_order() -> None:
+    """The joined topic's own order makes its key."""
+    made = topics({"topic": "users", "on": "/d = /desk AND /u = /id"})
+    view, users = made.named("joined").view, made.named("users")
+    assert view is not None
+    key = source_key(view.joins[0], users)({"u": 5, "d": "NY"})
+    assert key == users.key_rule.sow_key('["5","NY"]')
+
+
 @pytest.mark.parametrize(
     ("document", "key"),
     [({"u": "a", "day": 1}, b'["a",1]'), ({"u": "a"}, b'["a",null]'), ({}, b"[null,null]")],

@@ -52,6 +52,12 @@ def test_a_message_covers_the_changes_that_were_taken() -> None:
     assert list(of.flush(also_idle=True)) == []
 
 
+def test_a_change_of_many_ends_no_message_without_states() -> None:
+    """There is nothing to send before it."""
+    changes = [(str(number), "[1]") for number in range(STATES_MAX + 1)]
+    assert [len(message.states) for _, message in take(outgoing(), 0, *changes)] == [STATES_MAX, 1]
+
+
 def test_a_group_that_changes_again_ends_the_message_before() -> None:
     """So every state of a group is sent."""
     of = outgoing()

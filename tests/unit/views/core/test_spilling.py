@@ -82,6 +82,29 @@ def test_nothing_is_left_of_what_is_closed(space: SpillSpace, disk: DictDisk) ->
     assert (space.bytes, disk.entries) == (0, {})
 
 
+def test_a_new_map_has_its_own_keys_on_the_disk(space: SpillSpace) -> None:
+    """Also after another map was closed."""
+    first, second = SpillMap(space, BYTES), SpillMap(space, BYTES)
+    second[b"a"] = b"old"
+    first.close()
+    third = SpillMap(space, BYTES)
+    third[b"b"] = b"new"
+    third[b"c"] = b"new"
+    assert (third.get(b"a"), second.get(b"a")) == (None, b"old")
+
+
+def test_a_removal_counts_its_entry_once(disk: DictDisk) -> None:
+    """A value that comes after it takes only its own bytes."""
+    space = SpillSpace(lambda: disk, 3 * ENTRY_BYTES)
+    made = SpillMap(space, BYTES)
+    made[b"a"] = b"1"
+    made.spill()
+    made.remove(b"a")
+    removed = made.bytes
+    made[b"a"] = b"2"
+    assert made.bytes - removed < ENTRY_BYTES
+
+
 def test_without_a_disk_there_is_no_limit() -> None:
     """All is in memory."""
     space = SpillSpace(bytes_max=0)

@@ -1,10 +1,12 @@
-"""Deltas and conditions as objects. (What they mean: test_emodb_docs, test_conformance.)"""
+"""Deltas and conditions as objects. (More of what they mean: test_emodb_docs, test_conformance.)"""
+
+from typing import Any
 
 import pytest
 
 from sowline.language.emodb.compiled import compile_condition, parse_delta
 from sowline.language.emodb.intrinsics import Intrinsics
-from sowline.language.emodb.values import UNDEFINED
+from sowline.language.emodb.values import UNDEFINED, same
 
 
 def test_deltas_of_one_meaning_are_equal() -> None:
@@ -57,3 +59,65 @@ def test_intrinsics_are_null_where_nothing_is_known() -> None:
 def test_a_delta_tells_whether_it_asks_for_intrinsics(text: str, needs: bool) -> None:
     """Who applies many deltas works out no intrinsics in vain."""
     assert parse_delta(text).needs_about is needs
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ('{..,"a":{..,"x":1}}', {"a": "text"}, {"a": {"x": 1}}),
+        ("{..}?", "text", UNDEFINED),
+        ("(..,1)", "text", [1]),
+        ("(..)", [[10], [9], [2]], [[10], [2], [9]]),
+        ("(..,~0.0)", [-0.0, 0, 0.0], [-0.0]),
+        ("(..,~0,~5)", [-0.0, 5], [-0.0]),
+    ],
+)
+def test_a_delta_of_a_value_of_another_type(text: str, before: Any, after: Any) -> None:
+    """It takes the value as an empty object or set; of numbers, it removes those that are the same."""
+    assert same(parse_delta(text).apply(before), after)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "holds"),
+    [
+        ("true", 1, False),
+        ('not({..,"a":1})', "text", True),
+        ("is(map)", {}, True),
+        ("gt(5)", "6", False),
+        ("ge(0)", -0.0, False),
+        ("containsAny()", "text", True),
+    ],
+)
+def test_a_condition_about_a_value_of_another_type(text: str, value: Any, holds: bool) -> None:
+    """It is false, also for numbers that are equal but not the same."""
+    assert compile_condition(text).matches(value) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("in()", "alwaysFalse()"),
+        ("containsAny()", "alwaysTrue()"),
+        ('intrinsic("~id":"b","a",like("x*"))', 'intrinsic("~id":in("a","b"),like("x*"))'),
+        ("or(1,or(~,alwaysFalse()))", "or(1,~)"),
+        ("or(1,alwaysTrue())", "alwaysTrue()"),
+    ],
+)
+def test_constant_parts_of_a_condition_are_evaluated(text: str, canonical: str) -> None:
+    """The canonical text shows the result."""
+    assert compile_condition(text).text == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("if ~ then 1 else .. end", "if ~ then 1 end"),
+        ('{..,"a":1}?', '{..,"a":1}'),
+        ('{..,"a":..}?', '{..,"a":..}?'),
+        ("(3,1)", "(1,3)"),
+        ("if or() then 1 else 2 end", "2"),
+    ],
+)
+def test_constant_parts_of_a_delta_are_evaluated(text: str, canonical: str) -> None:
+    """The canonical text shows the result."""
+    assert parse_delta(text).text == canonical

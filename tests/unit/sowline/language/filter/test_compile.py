@@ -49,6 +49,41 @@ def test_a_condition_has_one_verdict(text: str, expected: bool | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "document", "expected"),
+    [
+        ("(/a)/2 = 3", {"a": 6}, True),
+        ("/a-1 = 3", {"a-1": 3, "a": 9}, True),
+        ("/legs[1]/px = 5", {"legs": [{"px": 4}, {"px": 5}]}, True),
+        ("/no/such/field = 1", {"no": 1}, None),
+        ('/name = "it\'s"', {"name": "it's"}, True),
+        ("/a != 1", {}, None),
+        ("10 < ''", {}, None),
+        ("NULL OR TRUE", {}, True),
+        ("NULL OR FALSE", {}, None),
+        ("NULL AND FALSE", {}, False),
+        ("NULL AND TRUE", {}, None),
+        ("/a = 1", {"a": True}, True),
+        ("/qty NOT BETWEEN 1 AND 3", {"qty": 4}, True),
+        ("/qty NOT IN (1, 2)", {"qty": 3}, True),
+        ("/a * 2 IS NAN", {"a": "three"}, True),
+        ("/a IS NOT NAN", {"a": 3}, True),
+        ("/data > 4", {"data": [1, "zebra"]}, True),
+        ("/data IN (1, 2)", {"data": [1, "zebra"]}, True),
+        ("NOT /data IN ('zebra')", {"data": [1, "zebra"]}, False),
+        ("/name begins with('x', 'Cr')", {"name": "Cranky"}, True),
+        ("/name BEGINS WITH ('x')", {}, None),
+        ("1 / 5 = 0", {}, True),
+        ("1.0 / 5 = 0.2", {}, True),
+        ("/a * 2 = 6", {"a": "three"}, False),
+        ("TRUE + TRUE = 2", {}, True),
+    ],
+)
+def test_a_verdict_about_a_document(text: str, document: dict[str, Any], expected: bool | None) -> None:
+    """Also where a field is missing, an array, or of another type."""
+    assert verdict(parse(text))(document) is expected
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("/c", [1, 2]),

@@ -57,6 +57,19 @@ def test_the_clock_is_asked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compile_expression("TODAY_UTC()").value({}) == "2001-09-09"
 
 
+def test_a_filter_at_one_time() -> None:
+    """The clock's functions have its time; nothing else changes, and a filter without them is the same."""
+    now = 1_000_079_999.5
+    fixed = compile_filter("UNIX_TIMESTAMP() = /now AND TODAY() = /day AND TODAY('+02:00') = /there").at(now)
+    assert fixed.nondeterministic == ()
+    assert compile_filter(fixed.text) == fixed
+    assert fixed.matches({"now": now, "day": "2001-09-09", "there": "2001-09-10"})
+    assert compile_filter("TODAY('no zone') IS NULL").at(now).matches({})
+    assert compile_filter("/id = UUID7() OR TODAY_UTC() = /day").at(now).nondeterministic == ("UUID7",)
+    steady = compile_filter("/a = 1")
+    assert steady.at(now) is steady
+
+
 def test_uuids(monkeypatch: pytest.MonkeyPatch) -> None:
     """UUID7 is of version 7 and RFC 9562's variant, begins with the milliseconds, and differs each time."""
     one = compile_expression("CONCAT(UUID7(), ' ', UUID7())").value({})

@@ -207,3 +207,13 @@ def test_entitlements_are_values() -> None:
     )
     assert repr(one) == "Entitlements('read', [('orders', 'TRUE', '')])"
     assert (list(one), bool(one), bool(to_read())) == ([Entitlement("orders")], True, False)
+
+
+def test_agents_write_by_a_right_that_counts() -> None:
+    """No role has it unless it says so; with it, the rights are others."""
+    role = {"write": [{"topics": "orders"}]}
+    plain, with_it = Role.model_validate(role), Role.model_validate(role | {"agent_writes": True})
+    without, allowed = rights_of({"r": plain}, ["r"]), rights_of({"r": with_it}, ["r"])
+    assert (without.allows_agent_writes, allowed.allows_agent_writes) == (False, True)
+    assert without.digest != allowed.digest
+    assert not EVERYTHING.allows_agent_writes

@@ -1,0 +1,63 @@
+"""The topics of the workload, as a part of `topics.yaml`."""
+
+from typing import Final, NamedTuple
+
+from sowline.check.history import TotalsOf
+from sowline.errors import SowlineError
+
+STATUSES: Final = ("open", "done", "late")
+
+GROUPED: Final = "grouping=[/status],projection=[/status,COUNT(1) AS /records,SUM(/qty) AS /qty]"
+"""The options of a read of groups."""
+
+
+def by_status(source: str) -> TotalsOf:
+    """Return what the view of a topic, and its groups, compute."""
+    return TotalsOf(source, "status", "records", "qty", "qty")
+
+
+class WorkloadTopics(NamedTuple):
+    """The names of the topics, all with one prefix."""
+
+    records: str
+    """Records that are published, changed and deleted."""
+    expiring: str
+    """Records with lifetimes."""
+    documents: str
+    """Documents, which deltas change too."""
+    totals: str
+    """A view of `records`: the number of records and a sum by status."""
+
+    @classmethod
+    def below(cls, prefix: str) -> "WorkloadTopics":
+        """Return those with a prefix."""
+        return cls(*(f"{prefix}-{name}" for name in cls._fields))
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Those that the workload writes to."""
+        return (self.records, self.expiring, self.documents)
+
+    @property
+    def definitions(self) -> str:
+        """The part of `topics.yaml` that defines them."""
+        return f"""topics:
+  - {{name: {self.records}, key: /id, partitions: 3}}
+  - {{name: {self.expiring}, key: /id, partitions: 2, expiration: enabled}}
+  - {{name: {self.documents}, key: /id, partitions: 2, documents: true}}
+views:
+  - name: {self.totals}
+    from: {self.records}
+    grouping: [/status]
+    projection: ["COUNT(1) AS /records", "SUM(/qty) AS /qty"]
+"""
+
+    def check_defined(self, names: set[str]) -> None:
+        """Raise `invalid topic` if the system has not all of them."""
+        missing = sorted({*self} - names)
+        if missing:
+            raise SowlineError(
+                "invalid topic",
+                f"expected the topics of the checker, found no {', '.join(missing)}: add what `sowline check"
+                " --definitions` prints to the file of topics",
+            )

@@ -1,0 +1,138 @@
+"""`sowline check` against real systems: it finds nothing in sound ones, and what a proxy does to messages by name."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sowline.check.judge.verdict import Guarantee
+from sowline.cli import main
+from tests.integration.checked import CheckedSystem, checked_system, sentences
+from tests.integration.services import Service
+from tests.integration.wire_mistakes import CHOSEN, MISTAKES, OneMistake, WireMistake
+from tests.waiting import wait_for
+from tests.wire_proxy import proxied
+
+ALWAYS = {
+    Guarantee.SNAPSHOT,
+    Guarantee.PAGES,
+    Guarantee.GROUPS,
+    Guarantee.DOCUMENTS,
+    Guarantee.NO_GAP,
+    Guarantee.NO_REPEAT,
+    Guarantee.ORDER,
+    Guarantee.FOCUS,
+    Guarantee.DELTAS,
+    Guarantee.RESUME,
+    Guarantee.READ_YOUR_WRITES,
+    Guarantee.MONOTONIC_READS,
+    Guarantee.CONFLATION,
+    Guarantee.CHECKSUM,
+    Guarantee.VIEWS,
+    Guarantee.EXPIRY,
+    Guarantee.ONE_EFFECT,
+    Guarantee.ANSWERS,
+}
+"""What each run of some seconds checks; deletes by filter are rare."""
+
+
+@pytest.fixture(scope="module")
+def checked(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSystem]:
+    """A materializer, a query service and the views."""
+    with checked_system(kafka, tmp_path_factory.mktemp("checked")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def sharded(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSystem]:
+    """A gateway over three shards."""
+    with checked_system(kafka, tmp_path_factory.mktemp("sharded"), shards=3) as made:
+        yield made
+
+
+def test_a_sound_system(checked: CheckedSystem, tmp_path: Path) -> None:
+    """The command checks all guarantees, finds none broken, and judges the history again with the same result."""
+    history = str(tmp_path / "run.jsonl")
+    prefix = checked.topics.records.removesuffix("-records")
+    (faults := tmp_path / "faults").write_text(f"echo ran >> {tmp_path}/ran\n\nfalse\n")
+    run = ["check", "--url", checked.front.url, "--prefix", prefix, "--seconds", "6", "--seed", "1"]
+    done = CliRunner().invoke(main, [*run, "--history", history, "--faults", str(faults)])
+    assert done.exit_code == 0, done.output
+    rows = [line.split() for line in done.output.splitlines()[1:]]
+    assert [row[-1] for row in rows] == ["kept"] * len(Guarantee), done.output
+    again = CliRunner().invoke(main, ["check", "--judge", history])
+    assert (again.exit_code, again.output) == (0, done.output)
+    assert (tmp_path / "ran").read_text().startswith("ran\n")
+
+
+def test_a_system_without_the_topics(checked: CheckedSystem) -> None:
+    """The error says how to define them."""
+    done = CliRunner().invoke(main, ["check", "--url", checked.front.url, "--prefix", "none"])
+    assert done.exit_code == 1
+    assert (
+        "found no none-documents, none-expiring, none-records, none-totals: add what `sowline check --definitions`"
+        in done.output
+    )
+
+
+def test_killed_services(checked: CheckedSystem) -> None:
+    """The materializer and the query service are killed again and again: writes may be lost, guarantees are not."""
+    asyncio.run(run_while_killing(checked, (checked.front, checked.materializer, checked.views)))
+
+
+def test_a_gateway(sharded: CheckedSystem) -> None:
+    """Its clients have the same guarantees."""
+    verdict, _ = sharded.check(3, 5.0)
+    assert not verdict.violations, sentences(verdict)
+    assert {*verdict.checked} >= ALWAYS
+
+
+def test_a_killed_gateway_and_shard(sharded: CheckedSystem) -> None:
+    """The gateway is killed, and a node with a third of the records: clients notice nothing but a pause."""
+    asyncio.run(run_while_killing(sharded, (sharded.nodes[1], sharded.front)))
+
+
+async def run_while_killing(checked: CheckedSystem, services: Sequence[Service]) -> None:
+    """Run a check during which services are killed, one after the other."""
+    task = asyncio.create_task(checked.run(7, 9.0))
+    killed = 0
+    for service in services:
+        killed += await asyncio.to_thread(kill_in_a_while, service, checked, task.done)
+    verdict, _ = await task
+    assert killed
+    assert not verdict.violations, sentences(verdict)
+    assert ALWAYS - {Guarantee.VIEWS} <= {*verdict.checked}
+
+
+def kill_in_a_while(service: Service, checked: CheckedSystem, is_over: Callable[[], bool]) -> bool:
+    """Kill a service once the load has moved on, and start it again; return False if the load has ended before."""
+    topic, cluster = checked.topics.records, checked.system.cluster
+    goal = sum(cluster.ends(topic, range(3)).values()) + 50
+    wait_for(lambda: is_over() or sum(cluster.ends(topic, range(3)).values()) > goal, "the load to move on")
+    if is_over():
+        return False
+    service.kill()
+    service.start().wait_ready()
+    return True
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    MISTAKES if os.environ.get("MISTAKES") == "all" else CHOSEN,
+    ids=lambda mistake: mistake.name,
+)
+def test_a_mistake_at_the_wire(checked: CheckedSystem, mistake: WireMistake) -> None:
+    """The checker names the guarantee that it breaks."""
+    meddler = OneMistake(mistake)
+
+    async def run() -> set[Guarantee]:
+        async with proxied(checked.front.url, meddler) as url:
+            verdict, _ = await checked.run(11, 3.0, url, answer_seconds=mistake.answer_seconds)
+        return {*verdict.broken}
+
+    broken = asyncio.run(run())
+    assert meddler.made
+    assert mistake.breaks & broken, broken

@@ -1,0 +1,655 @@
+//! Handoff and resume: one client, replicas that follow one partition, connections that break, and a program that
+//! restarts. `query_service/sowline_query_service/{subscriptions,live}` and `sowline/subscriptions` have the originals.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use stateright::{Model, Property};
+
+use crate::position::Key;
+
+/// What a client is promised.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Guarantee {
+    OneSnapshot,
+    NoGap,
+    NoRepeat,
+    Focus,
+    Resumable,
+}
+
+/// A mistake that is planted in the model. The checker has to find each.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mistake {
+    /// The rows of a snapshot are read when they are sent, not at its instant.
+    RowsAreReadLater,
+    /// A group ends with the replica's bookmark at that time, not with that of its instant.
+    GroupEndsAtTheReplicasPosition,
+    /// A subscription goes live although the replica is ahead of it.
+    GoesLiveWhileBehind,
+    /// A message that does not fit the outbox is dropped.
+    SlowClientLosesAMessage,
+    /// The saved bookmark moves on receipt, not on delivery to the program.
+    BookmarkMovesOnReceipt,
+    /// Changes that are gone are skipped without a word.
+    SkipsWhatIsGone,
+    /// A subscription continues with the change of its bookmark, not after it.
+    ResumesWithTheBookmark,
+    /// A replica that is behind a bookmark begins at its own position.
+    BehindReplicaIsNotWaitedFor,
+    /// A client that is lost is sent again what it has already received, but not read.
+    ResumesBeforeWhatWaits,
+    /// A record that does not match any more is not reported.
+    NeverOutOfFocus,
+    /// Each change of a record that does not match is reported as out of focus.
+    AlwaysOutOfFocus,
+    /// A bookmark expires as soon as the replica's memory does not reach back to it.
+    ExpiresWithTheMemory,
+    /// A replica that is behind a bookmark calls it expired.
+    ExpiresWhileBehind,
+}
+
+/// How much happens at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub changes: usize,
+    pub keys: Key,
+    pub nodes: usize,
+    /// How often a connection breaks, or the program restarts, or a query service does.
+    pub faults: usize,
+    /// Messages from which on a client is too slow for live messages.
+    pub outbox: usize,
+}
+
+/// A change of one record: whether the record matches the client's filter after it, and whether it did before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Change {
+    key: Key,
+    matches: bool,
+    matched: bool,
+}
+
+/// The records that match, with the number of the last change of each. It stands for the body.
+type View = BTreeMap<Key, usize>;
+
+/// A message to the client. Positions count changes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Message {
+    GroupBegin,
+    Row(Key, usize),
+    GroupEnd(usize),
+    Publish(Key, usize),
+    OutOfFocus(Key, usize),
+    Progress(usize),
+    Expired,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Node {
+    applied: usize,
+    /// Its memory has the changes after this position.
+    remembers: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Phase {
+    Asked(Option<usize>),
+    /// These rows of the snapshot are yet to be sent.
+    Group(Vec<(Key, usize)>),
+    CatchingUp,
+    Live,
+    Over,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Session {
+    node: usize,
+    phase: Phase,
+    position: usize,
+    outbox: VecDeque<Message>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Program {
+    view: View,
+    position: Option<usize>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct State {
+    changes: Vec<Change>,
+    /// Up to this position changes are no longer kept one by one.
+    gone: usize,
+    nodes: Vec<Node>,
+    session: Option<Session>,
+    /// What the client library has received, and the program has not read.
+    inbox: VecDeque<Message>,
+    group: Option<View>,
+    program: Program,
+    saved: Program,
+    faults: usize,
+    wrong: BTreeSet<Guarantee>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    Change(Key, bool),
+    Apply(usize),
+    Compact,
+    Forget(usize),
+    RestartNode(usize),
+    Connect(usize),
+    Begin,
+    SendGroup,
+    CatchUp,
+    GoLive,
+    Progress,
+    Receive,
+    Read,
+    Disconnect,
+    RestartProgram,
+}
+
+#[derive(Clone, Debug)]
+pub struct Handoff {
+    pub bounds: Bounds,
+    pub mistake: Option<Mistake>,
+}
+
+impl State {
+    fn matching(&self, position: usize) -> View {
+        let mut view = View::new();
+        for (number, change) in (1..).zip(&self.changes[..position]) {
+            if change.matches {
+                view.insert(change.key, number);
+            } else {
+                view.remove(&change.key);
+            }
+        }
+        view
+    }
+
+    /// The message that a change is due to the client.
+    fn due(&self, number: usize) -> Option<Message> {
+        let change = self.changes[number - 1];
+        if change.matches {
+            Some(Message::Publish(change.key, number))
+        } else {
+            change
+                .matched
+                .then_some(Message::OutOfFocus(change.key, number))
+        }
+    }
+
+    fn first_due(&self, after: usize) -> Option<Message> {
+        (after + 1..=self.changes.len()).find_map(|number| self.due(number))
+    }
+
+    /// The position after everything that was received; None if a group has not ended.
+    fn end(&self) -> Option<usize> {
+        let mut end = self.program.position;
+        let mut in_group = self.group.is_some();
+        for message in &self.inbox {
+            match message {
+                Message::GroupBegin => in_group = true,
+                Message::GroupEnd(position) => {
+                    in_group = false;
+                    end = Some(*position);
+                }
+                Message::Publish(_, position)
+                | Message::OutOfFocus(_, position)
+                | Message::Progress(position) => {
+                    end = Some(*position);
+                }
+                Message::Expired => end = None,
+                Message::Row(..) => (),
+            }
+        }
+        end.filter(|_| !in_group)
+    }
+
+    /// Let the program read a message, and check it.
+    fn read(&mut self, message: Message) {
+        match message {
+            Message::GroupBegin => self.group = Some(View::new()),
+            Message::Row(key, number) => {
+                let is_new = self
+                    .group
+                    .as_mut()
+                    .is_some_and(|group| group.insert(key, number).is_none());
+                self.check(is_new, Guarantee::OneSnapshot);
+            }
+            Message::GroupEnd(position) => {
+                let group = self.group.take();
+                self.check(
+                    group == Some(self.matching(position)),
+                    Guarantee::OneSnapshot,
+                );
+                self.check(
+                    self.program.position.is_none_or(|held| held <= position),
+                    Guarantee::NoRepeat,
+                );
+                self.program = Program {
+                    view: group.unwrap_or_default(),
+                    position: Some(position),
+                };
+            }
+            Message::Publish(key, position) => {
+                self.check_due(message, position);
+                self.program.view.insert(key, position);
+                self.program.position = Some(position);
+            }
+            Message::OutOfFocus(key, position) => {
+                self.check_due(message, position);
+                self.program.view.remove(&key);
+                self.program.position = Some(position);
+            }
+            Message::Progress(position) => {
+                let held = self.program.position.unwrap_or_default();
+                match self.first_due(held) {
+                    Some(Message::Publish(_, due)) => self.check(due > position, Guarantee::NoGap),
+                    Some(Message::OutOfFocus(_, due)) => {
+                        self.check(due > position, Guarantee::Focus)
+                    }
+                    _ => (),
+                }
+                self.check(held <= position, Guarantee::NoRepeat);
+                self.program.position = Some(position);
+            }
+            Message::Expired => self.program = Program::default(),
+        }
+        if self.group.is_none() {
+            let view = self.matching(self.program.position.unwrap_or_default());
+            if self.wrong.is_empty() {
+                self.check(self.program.view == view, Guarantee::NoGap);
+            }
+            self.saved = self.program.clone();
+        }
+    }
+
+    fn check_due(&mut self, message: Message, position: usize) {
+        let held = self.program.position.unwrap_or_default();
+        if position <= held {
+            self.check(false, Guarantee::NoRepeat);
+            return;
+        }
+        self.check(self.due(position) == Some(message), Guarantee::Focus);
+        match self.first_due(held) {
+            Some(Message::Publish(_, due)) => self.check(due == position, Guarantee::NoGap),
+            Some(Message::OutOfFocus(_, due)) => self.check(due == position, Guarantee::Focus),
+            _ => (),
+        }
+    }
+
+    fn check(&mut self, is_so: bool, guarantee: Guarantee) {
+        if !is_so {
+            self.wrong.insert(guarantee);
+        }
+    }
+}
+
+impl Handoff {
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    fn message(&self, state: &State, number: usize) -> Option<Message> {
+        let change = state.changes[number - 1];
+        if !change.matches && self.makes(Mistake::AlwaysOutOfFocus) {
+            return Some(Message::OutOfFocus(change.key, number));
+        }
+        let due = state.due(number);
+        due.filter(|message| {
+            !(matches!(message, Message::OutOfFocus(..)) && self.makes(Mistake::NeverOutOfFocus))
+        })
+    }
+
+    /// Put what the next change is due to the client, and move the session on.
+    fn put_next(&self, state: &State, session: &mut Session) {
+        session.position += 1;
+        if let Some(message) = self.message(state, session.position) {
+            let is_full = session.outbox.len() >= self.bounds.outbox;
+            if !(is_full && self.makes(Mistake::SlowClientLosesAMessage)) {
+                session.outbox.push_back(message);
+            }
+        }
+    }
+
+    fn apply(&self, state: &mut State, node: usize) {
+        state.nodes[node].applied += 1;
+        let Some(mut session) = state.session.take() else {
+            return;
+        };
+        if session.node == node && session.phase == Phase::Live {
+            self.put_next(state, &mut session);
+            // From here on it catches up as fast as its client reads.
+            if session.outbox.len() > self.bounds.outbox {
+                session.phase = Phase::CatchingUp;
+            }
+        }
+        state.session = Some(session);
+    }
+
+    /// Whether the replica has the change after a position.
+    fn has_next(&self, state: &State, node: usize, position: usize) -> bool {
+        let in_memory = state.nodes[node].remembers <= position;
+        in_memory || (state.gone <= position && !self.makes(Mistake::ExpiresWithTheMemory))
+    }
+
+    fn expire(&self, state: &mut State, session: &mut Session, bookmark: usize) {
+        state.check(state.gone > bookmark, Guarantee::Resumable);
+        session.outbox.push_back(Message::Expired);
+        session.phase = Phase::Over;
+    }
+
+    fn begin(&self, state: &mut State, session: &mut Session, bookmark: Option<usize>) {
+        let applied = state.nodes[session.node].applied;
+        let Some(bookmark) = bookmark else {
+            session.position = applied;
+            session.outbox.push_back(Message::GroupBegin);
+            session.phase = Phase::Group(state.matching(applied).into_iter().collect());
+            return;
+        };
+        if bookmark > applied && self.makes(Mistake::ExpiresWhileBehind) {
+            self.expire(state, session, bookmark);
+            return;
+        }
+        session.position = bookmark.min(applied);
+        if self.makes(Mistake::ResumesWithTheBookmark) {
+            session.position = bookmark.saturating_sub(1);
+        }
+        session.phase = Phase::CatchingUp;
+    }
+
+    fn send_group(&self, state: &State, session: &mut Session) {
+        let Phase::Group(rows) = &mut session.phase else {
+            return;
+        };
+        let now = state.nodes[session.node].applied;
+        let Some((key, mut number)) = rows.pop() else {
+            let is_late = self.makes(Mistake::GroupEndsAtTheReplicasPosition);
+            session.position = if is_late { now } else { session.position };
+            session
+                .outbox
+                .push_back(Message::GroupEnd(session.position));
+            session.phase = Phase::CatchingUp;
+            return;
+        };
+        if self.makes(Mistake::RowsAreReadLater) {
+            match state.matching(now).get(&key) {
+                Some(newer) => number = *newer,
+                None => return,
+            }
+        }
+        session.outbox.push_back(Message::Row(key, number));
+    }
+
+    fn catch_up(&self, state: &mut State, session: &mut Session) {
+        let position = session.position;
+        if self.has_next(state, session.node, position) {
+            self.put_next(state, session);
+        } else if self.makes(Mistake::SkipsWhatIsGone) {
+            session.position = state.gone.min(state.nodes[session.node].applied);
+        } else {
+            self.expire(state, session, position);
+        }
+    }
+
+    fn session_actions(&self, state: &State, session: &Session, actions: &mut Vec<Action>) {
+        let applied = state.nodes[session.node].applied;
+        let has_room = session.outbox.len() < self.bounds.outbox;
+        match &session.phase {
+            Phase::Asked(bookmark) => {
+                let goes_at_once = self.makes(Mistake::BehindReplicaIsNotWaitedFor)
+                    || self.makes(Mistake::ExpiresWhileBehind);
+                if goes_at_once || bookmark.is_none_or(|bookmark| bookmark <= applied) {
+                    actions.push(Action::Begin);
+                }
+            }
+            Phase::Group(_) if has_room => actions.push(Action::SendGroup),
+            Phase::CatchingUp if session.position < applied => {
+                if has_room {
+                    actions.push(Action::CatchUp);
+                }
+                if self.makes(Mistake::GoesLiveWhileBehind) {
+                    actions.push(Action::GoLive);
+                }
+            }
+            Phase::CatchingUp => actions.push(Action::GoLive),
+            Phase::Live
+                if session.outbox.is_empty()
+                    && state.end().is_some_and(|end| end < session.position) =>
+            {
+                actions.push(Action::Progress);
+            }
+            _ => (),
+        }
+        if !session.outbox.is_empty() && state.inbox.len() < self.bounds.outbox {
+            actions.push(Action::Receive);
+        }
+        if state.faults < self.bounds.faults
+            || (session.phase == Phase::Over && session.outbox.is_empty())
+        {
+            actions.push(Action::Disconnect);
+        }
+    }
+
+    fn connect(&self, state: &mut State, node: usize) {
+        let mut end = state.end();
+        if end.is_none() {
+            // A group that has not ended begins again.
+            state.inbox.clear();
+            state.group = None;
+            end = state.program.position;
+        }
+        if self.makes(Mistake::ResumesBeforeWhatWaits) {
+            end = state.program.position;
+        }
+        state.session = Some(Session {
+            node,
+            phase: Phase::Asked(end),
+            position: 0,
+            outbox: VecDeque::new(),
+        });
+    }
+
+    fn with_session(&self, state: &mut State, act: impl FnOnce(&mut State, &mut Session)) {
+        if let Some(mut session) = state.session.take() {
+            act(state, &mut session);
+            state.session = Some(session);
+        }
+    }
+
+    fn receive(&self, state: &mut State) {
+        let message = state
+            .session
+            .as_mut()
+            .and_then(|session| session.outbox.pop_front());
+        state.inbox.extend(message);
+        if self.makes(Mistake::BookmarkMovesOnReceipt) {
+            state.saved.position = state.end().or(state.saved.position);
+        }
+    }
+}
+
+impl Model for Handoff {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            changes: Vec::new(),
+            gone: 0,
+            nodes: vec![
+                Node {
+                    applied: 0,
+                    remembers: 0
+                };
+                self.bounds.nodes
+            ],
+            session: None,
+            inbox: VecDeque::new(),
+            group: None,
+            program: Program::default(),
+            saved: Program::default(),
+            faults: 0,
+            wrong: BTreeSet::new(),
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if !state.wrong.is_empty() {
+            return;
+        }
+        if state.changes.len() < self.bounds.changes {
+            for key in 0..self.bounds.keys {
+                actions.extend([Action::Change(key, true), Action::Change(key, false)]);
+            }
+        }
+        let has_faults = state.faults < self.bounds.faults;
+        for (number, node) in state.nodes.iter().enumerate() {
+            if node.applied < state.changes.len() {
+                actions.push(Action::Apply(number));
+            }
+            if node.remembers < node.applied && has_faults {
+                actions.push(Action::Forget(number));
+            }
+            if has_faults {
+                actions.push(Action::RestartNode(number));
+            }
+        }
+        if state.gone < state.changes.len() && has_faults {
+            actions.push(Action::Compact);
+        }
+        match &state.session {
+            Some(session) => self.session_actions(state, session, actions),
+            None => actions.extend((0..state.nodes.len()).map(Action::Connect)),
+        }
+        if !state.inbox.is_empty() {
+            actions.push(Action::Read);
+        }
+        if has_faults && state.program != Program::default() {
+            actions.push(Action::RestartProgram);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        match action {
+            Action::Change(key, matches) => {
+                let matched = state.matching(state.changes.len()).contains_key(&key);
+                next.changes.push(Change {
+                    key,
+                    matches,
+                    matched,
+                });
+            }
+            Action::Apply(node) => self.apply(&mut next, node),
+            Action::Compact => {
+                next.gone = next.changes.len();
+                next.faults += 1;
+            }
+            Action::Forget(node) => {
+                next.nodes[node].remembers = next.nodes[node].applied;
+                next.faults += 1;
+            }
+            Action::RestartNode(node) => {
+                let end = next.changes.len();
+                next.nodes[node] = Node {
+                    applied: end,
+                    remembers: end,
+                };
+                next.session = next.session.filter(|session| session.node != node);
+                next.faults += 1;
+            }
+            Action::Connect(node) => self.connect(&mut next, node),
+            Action::Begin => self.with_session(&mut next, |state, session| {
+                if let Phase::Asked(bookmark) = session.phase {
+                    self.begin(state, session, bookmark);
+                }
+            }),
+            Action::SendGroup => {
+                self.with_session(&mut next, |state, session| self.send_group(state, session))
+            }
+            Action::CatchUp => {
+                self.with_session(&mut next, |state, session| self.catch_up(state, session))
+            }
+            Action::GoLive => self.with_session(&mut next, |state, session| {
+                session.position = state.nodes[session.node].applied;
+                session.phase = Phase::Live;
+            }),
+            Action::Progress => self.with_session(&mut next, |_, session| {
+                session
+                    .outbox
+                    .push_back(Message::Progress(session.position));
+            }),
+            Action::Receive => self.receive(&mut next),
+            Action::Read => {
+                let message = next.inbox.pop_front()?;
+                next.read(message);
+                if self.makes(Mistake::BookmarkMovesOnReceipt) {
+                    next.saved.position = next.end().or(next.saved.position);
+                }
+            }
+            Action::Disconnect => {
+                let is_over = next
+                    .session
+                    .take()
+                    .is_some_and(|session| session.phase == Phase::Over);
+                next.faults += usize::from(!is_over);
+            }
+            Action::RestartProgram => {
+                next.session = None;
+                next.inbox.clear();
+                next.group = None;
+                next.program = next.saved.clone();
+                next.faults += 1;
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(
+                "one snapshot: a group is what matches at its bookmark",
+                |_, state: &State| !state.wrong.contains(&Guarantee::OneSnapshot),
+            ),
+            Property::always(
+                "no gap: the next change that is due comes next",
+                |_, state: &State| !state.wrong.contains(&Guarantee::NoGap),
+            ),
+            Property::always(
+                "no repeat, in order: positions only move on",
+                |_, state: &State| !state.wrong.contains(&Guarantee::NoRepeat),
+            ),
+            Property::always(
+                "focus: a record is in if it matches, and leaves once",
+                |_, state: &State| !state.wrong.contains(&Guarantee::Focus),
+            ),
+            Property::always(
+                "resumable: a bookmark expires only if changes after it are gone",
+                |_, state: &State| !state.wrong.contains(&Guarantee::Resumable),
+            ),
+            Property::sometimes(
+                "a client resumes at another replica, and is level",
+                |model: &Self, state: &State| {
+                    let is_all = state.changes.len() == model.bounds.changes
+                        && state.faults == model.bounds.faults;
+                    let is_live = state
+                        .session
+                        .as_ref()
+                        .is_some_and(|session| session.phase == Phase::Live);
+                    is_all && is_live && state.program.position == Some(state.changes.len())
+                },
+            ),
+        ];
+        // Changes go, and a connection or a memory with them.
+        if self.bounds.faults > 1 {
+            properties.push(Property::sometimes(
+                "a bookmark expires",
+                |_, state: &State| state.inbox.contains(&Message::Expired),
+            ));
+        }
+        properties
+    }
+}

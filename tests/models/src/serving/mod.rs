@@ -1,0 +1,4 @@
+//! What clients are sent: snapshots, the changes after them, and what follows a bookmark.
+
+pub mod handoff;
+pub mod streams;

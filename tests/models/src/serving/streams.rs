@@ -1,0 +1,653 @@
+//! A gateway: clients with equal requests share a stream, which follows a query service, and another one when that is
+//! lost. Clients that lack something catch up with subscriptions of their own, and join.
+//! `gateway/sowline_gateway/{streams,subscriptions}` have the originals.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use stateright::{Model, Property};
+
+/// What a client of a gateway is promised.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Guarantee {
+    NoGap,
+    NoRepeat,
+}
+
+/// A mistake that is planted in the model. The checker has to find each.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mistake {
+    /// A stream that lost its node begins where another node is.
+    StreamBeginsWhereTheNodeIs,
+    /// A node that is behind a stream's positions begins at once, at its own position.
+    BehindNodeIsNotWaitedFor,
+    /// Messages do not wait for the snapshot of a member.
+    MessagesDoNotWait,
+    /// A snapshot may be older than the stream's positions.
+    FloorIsIgnored,
+    /// A subscription joins before its client has what the members have.
+    JoinsBeforeItIsLevel,
+    /// A member that leaves counts the message that it could not take.
+    LeavesAfterTheMessage,
+    /// The stream sends a member what its snapshot has.
+    SnapshotIsNotSkipped,
+    /// Messages of a lost node that are on their way still count.
+    LostNodeIsStillHeard,
+    /// A subscription that joins begins at the position where it began to wait.
+    JoinsAtTheGoal,
+    /// Messages that waited for a snapshot are dropped.
+    WaitingMessagesAreDropped,
+}
+
+/// How much happens at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub changes: usize,
+    pub clients: usize,
+    /// How often a connection breaks, or a process is lost.
+    pub faults: usize,
+    /// Messages from which on a client is too slow for live messages.
+    pub outbox: usize,
+}
+
+const NODES: usize = 2;
+
+/// What a node sends: a change, or its position while it is idle.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Sent {
+    Change(usize),
+    Progress(usize),
+}
+
+/// What a client is sent. A snapshot has everything up to its position.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Message {
+    Snapshot(usize),
+    Change(usize),
+    Progress(usize),
+}
+
+/// A subscription at a node.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Part {
+    node: usize,
+    /// The position up to which the node has sent everything.
+    position: usize,
+    channel: VecDeque<Sent>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Stream {
+    /// The position up to which its members were sent everything.
+    position: usize,
+    part: Option<Part>,
+    has_begun: bool,
+}
+
+/// A client's subscription within a stream.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Member {
+    /// Until its release, messages wait here.
+    held: Option<Vec<usize>>,
+    begun: usize,
+    /// Up to here the client has everything from elsewhere.
+    skipped: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Life {
+    Away,
+    /// It waits for the stream to begin.
+    Waiting,
+    /// It has joined, and its snapshot must have this position.
+    Joined {
+        member: Member,
+        floor: usize,
+    },
+    /// Its snapshot has this position, and is sent.
+    Begun {
+        member: Member,
+        snapshot: usize,
+    },
+    In(Member),
+    /// It needs a subscription of its own from this position on.
+    Alone(usize),
+    /// It has one, and may wait to join the stream, which has passed the goal.
+    Flow {
+        part: Part,
+        received: usize,
+        next: Option<(Member, usize)>,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Client {
+    life: Life,
+    outbox: VecDeque<Message>,
+    /// The bookmark of the last message that it has read.
+    at: Option<usize>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct State {
+    /// Whether each change matches.
+    changes: Vec<bool>,
+    applied: [usize; NODES],
+    stream: Option<Stream>,
+    clients: Vec<Client>,
+    faults: usize,
+    wrong: BTreeSet<Guarantee>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    Change(bool),
+    Apply(usize),
+    Subscribe(usize),
+    /// The stream begins, or continues, at a node.
+    Follow(usize),
+    NodeSends,
+    StreamPasses,
+    Join(usize),
+    Snapshot(usize, usize),
+    Release(usize),
+    /// A subscription of its own begins at a node.
+    BeginAlone(usize, usize),
+    NodeSendsAlone(usize),
+    PassAlone(usize),
+    TryToJoin(usize),
+    Read(usize),
+    CutStream,
+    CutAlone(usize),
+    Disconnect(usize),
+    RestartGateway,
+}
+
+#[derive(Clone, Debug)]
+pub struct Streams {
+    pub bounds: Bounds,
+    pub mistake: Option<Mistake>,
+}
+
+impl Part {
+    fn new(node: usize, position: usize) -> Self {
+        Self {
+            node,
+            position,
+            channel: VecDeque::new(),
+        }
+    }
+
+    /// Whether the node has something to send: a change, or its position if it is idle.
+    fn has_more(&self, applied: usize, limit: usize) -> bool {
+        self.position < applied && self.channel.len() < limit
+    }
+
+    /// Send the next change that matches, or the position after all of them.
+    fn send(&mut self, changes: &[bool], applied: usize) {
+        let next = (self.position..applied).find(|number| changes[*number]);
+        self.position = next.map_or(applied, |number| number + 1);
+        self.channel
+            .push_back(next.map_or(Sent::Progress(applied), |_| Sent::Change(self.position)));
+    }
+}
+
+impl Member {
+    fn new() -> Self {
+        Self {
+            held: Some(Vec::new()),
+            begun: 0,
+            skipped: 0,
+        }
+    }
+
+    /// The position up to which its client was sent everything.
+    fn sent(&self, stream: &Stream) -> usize {
+        if self.held.is_some() {
+            self.begun
+        } else {
+            stream.position.max(self.skipped)
+        }
+    }
+}
+
+impl State {
+    fn members(&mut self) -> impl Iterator<Item = (usize, &mut Member)> {
+        self.clients
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(number, client)| match &mut client.life {
+                Life::Joined { member, .. }
+                | Life::Begun { member, .. }
+                | Life::In(member)
+                | Life::Flow {
+                    next: Some((member, _)),
+                    ..
+                } => Some((number, member)),
+                _ => None,
+            })
+    }
+
+    fn end_unused_stream(&mut self) {
+        let is_used = |client: &Client| !matches!(client.life, Life::Away);
+        if !self.clients.iter().any(is_used) {
+            self.stream = None;
+        }
+    }
+
+    fn read(&mut self, number: usize) {
+        let Some(message) = self.clients[number].outbox.pop_front() else {
+            return;
+        };
+        let at = self.clients[number].at;
+        let held = at.unwrap_or_default();
+        let due = (held..self.changes.len())
+            .find(|number| self.changes[*number])
+            .map(|number| number + 1);
+        let (position, is_due) = match message {
+            Message::Snapshot(position) => (position, true),
+            Message::Change(position) => (position, due.is_none_or(|due| due == position)),
+            Message::Progress(position) => (position, due.is_none_or(|due| due > position)),
+        };
+        let is_repeat =
+            position < held || (position == held && matches!(message, Message::Change(_)));
+        if is_repeat {
+            self.wrong.insert(Guarantee::NoRepeat);
+        } else if !is_due {
+            self.wrong.insert(Guarantee::NoGap);
+        }
+        self.clients[number].at = Some(position);
+    }
+}
+
+impl Streams {
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    /// Begin the stream at a node, or continue there from its position.
+    fn follow(&self, state: &mut State, node: usize) {
+        let applied = state.applied[node];
+        let Some(stream) = &mut state.stream else {
+            return;
+        };
+        let mut position = stream.position;
+        if !stream.has_begun || self.makes(Mistake::StreamBeginsWhereTheNodeIs) {
+            position = applied;
+        }
+        if !stream.has_begun {
+            stream.position = applied;
+            stream.has_begun = true;
+        }
+        let mut part = Part::new(node, position.min(applied));
+        if let Some(lost) = stream.part.take() {
+            part.channel = lost.channel;
+        }
+        stream.part = Some(part);
+    }
+
+    /// Whether the stream has no node that it follows.
+    fn is_without_node(&self, stream: &Stream) -> bool {
+        stream.part.as_ref().is_none_or(|part| part.node == NODES)
+    }
+
+    fn cut_stream(&self, state: &mut State) {
+        let Some(stream) = &mut state.stream else {
+            return;
+        };
+        match &mut stream.part {
+            Some(part) if self.makes(Mistake::LostNodeIsStillHeard) => part.node = NODES,
+            part => *part = None,
+        }
+    }
+
+    /// Pass the next message of the stream on to its members.
+    fn pass(&self, state: &mut State) {
+        let Some(sent) = state
+            .stream
+            .as_mut()
+            .and_then(|stream| stream.part.as_mut())
+            .and_then(|part| part.channel.pop_front())
+        else {
+            return;
+        };
+        let position = match sent {
+            Sent::Change(position) => {
+                self.pass_change(state, position);
+                position
+            }
+            Sent::Progress(position) => position,
+        };
+        if let Some(stream) = &mut state.stream {
+            stream.position = position;
+        }
+    }
+
+    fn pass_change(&self, state: &mut State, position: usize) {
+        let Some(stream) = state.stream.clone() else {
+            return;
+        };
+        let mut due = Vec::new();
+        for (number, member) in state.members() {
+            match &mut member.held {
+                Some(held) => held.push(position),
+                None if position > member.skipped => due.push(number),
+                None => (),
+            }
+        }
+        for number in due {
+            let client = &mut state.clients[number];
+            let Life::In(member) = &client.life else {
+                continue;
+            };
+            let sent = member.sent(&stream);
+            if client.outbox.len() < self.bounds.outbox {
+                client.outbox.push_back(Message::Change(position));
+            } else {
+                let is_late = self.makes(Mistake::LeavesAfterTheMessage);
+                client.life = Life::Alone(if is_late { position } else { sent });
+            }
+        }
+    }
+
+    fn join(&self, state: &mut State, number: usize) {
+        let Some(stream) = &state.stream else { return };
+        let floor = if self.makes(Mistake::FloorIsIgnored) {
+            0
+        } else {
+            stream.position
+        };
+        let mut member = Member::new();
+        if self.makes(Mistake::MessagesDoNotWait) {
+            member.held = None;
+            member.skipped = usize::MAX;
+        }
+        state.clients[number].life = Life::Joined { member, floor };
+    }
+
+    fn snapshot(&self, state: &mut State, number: usize, node: usize) {
+        let client = &mut state.clients[number];
+        if let Life::Joined { member, .. } = &client.life {
+            let snapshot = state.applied[node];
+            client.outbox.push_back(Message::Snapshot(snapshot));
+            client.life = Life::Begun {
+                member: member.clone(),
+                snapshot,
+            };
+        }
+    }
+
+    /// Send what has waited from a position on, and let the stream send from now on.
+    fn release(&self, state: &mut State, number: usize, mut member: Member, begun: usize) {
+        let Some(stream) = &state.stream else { return };
+        let client = &mut state.clients[number];
+        member.begun = begun;
+        let held = member.held.take().unwrap_or_default();
+        let is_dropped = self.makes(Mistake::WaitingMessagesAreDropped);
+        let is_skipping = !self.makes(Mistake::SnapshotIsNotSkipped);
+        for position in held.into_iter().filter(|_| !is_dropped) {
+            if position <= member.begun && is_skipping {
+                continue;
+            }
+            if client.outbox.len() >= self.bounds.outbox {
+                client.life = Life::Alone(member.begun);
+                return;
+            }
+            client.outbox.push_back(Message::Change(position));
+            member.begun = position;
+        }
+        member.skipped = if stream.position < member.begun && is_skipping {
+            member.begun
+        } else {
+            0
+        };
+        client.life = Life::In(member);
+    }
+
+    /// Become a member if the client has all that the members were sent when it began to wait.
+    fn try_to_join(&self, state: &mut State, number: usize) {
+        let Some(stream) = &state.stream else { return };
+        let Life::Flow { received, next, .. } = &mut state.clients[number].life else {
+            return;
+        };
+        let received = *received;
+        let (member, goal) = next
+            .get_or_insert_with(|| (Member::new(), stream.position))
+            .clone();
+        if received >= goal || self.makes(Mistake::JoinsBeforeItIsLevel) {
+            let begun = if self.makes(Mistake::JoinsAtTheGoal) {
+                goal
+            } else {
+                received
+            };
+            self.release(state, number, member, begun);
+        }
+    }
+
+    fn pass_alone(&self, state: &mut State, number: usize) {
+        let client = &mut state.clients[number];
+        let Life::Flow { part, received, .. } = &mut client.life else {
+            return;
+        };
+        let Some(sent) = part.channel.pop_front() else {
+            return;
+        };
+        let (position, message) = match sent {
+            Sent::Change(position) => (position, Message::Change(position)),
+            Sent::Progress(position) => (position, Message::Progress(position)),
+        };
+        *received = position;
+        client.outbox.push_back(message);
+    }
+
+    fn client_actions(&self, state: &State, number: usize, actions: &mut Vec<Action>) {
+        let client = &state.clients[number];
+        let stream = state.stream.as_ref().filter(|stream| stream.has_begun);
+        let has_room = client.outbox.len() < self.bounds.outbox;
+        match &client.life {
+            Life::Away => actions.push(Action::Subscribe(number)),
+            Life::Waiting if stream.is_some() => actions.push(Action::Join(number)),
+            Life::Joined { floor, .. } => {
+                let nodes = (0..NODES).filter(|node| state.applied[*node] >= *floor);
+                actions.extend(nodes.map(|node| Action::Snapshot(number, node)));
+            }
+            Life::Begun { .. } => actions.push(Action::Release(number)),
+            Life::Alone(from) => {
+                let nodes = (0..NODES).filter(|node| state.applied[*node] >= *from);
+                actions.extend(nodes.map(|node| Action::BeginAlone(number, node)));
+            }
+            Life::Flow {
+                part,
+                received,
+                next,
+            } => {
+                if part.has_more(state.applied[part.node], self.bounds.outbox) {
+                    actions.push(Action::NodeSendsAlone(number));
+                }
+                if !part.channel.is_empty() && has_room {
+                    actions.push(Action::PassAlone(number));
+                }
+                let is_news = next.as_ref().is_none_or(|(_, goal)| received >= goal);
+                if stream.is_some() && has_room && is_news {
+                    actions.push(Action::TryToJoin(number));
+                }
+                if state.faults < self.bounds.faults {
+                    actions.push(Action::CutAlone(number));
+                }
+            }
+            Life::Waiting | Life::In(_) => (),
+        }
+        if !client.outbox.is_empty() {
+            actions.push(Action::Read(number));
+        }
+        if state.faults < self.bounds.faults && client.life != Life::Away {
+            actions.push(Action::Disconnect(number));
+        }
+    }
+
+    fn stream_actions(&self, state: &State, stream: &Stream, actions: &mut Vec<Action>) {
+        if self.is_without_node(stream) {
+            // A node that is behind the stream's bookmark lets it wait.
+            let goes_at_once = !stream.has_begun || self.makes(Mistake::BehindNodeIsNotWaitedFor);
+            let nodes =
+                (0..NODES).filter(|node| goes_at_once || state.applied[*node] >= stream.position);
+            actions.extend(nodes.map(Action::Follow));
+        }
+        let Some(part) = &stream.part else { return };
+        if part.node < NODES {
+            if part.has_more(state.applied[part.node], self.bounds.outbox) {
+                actions.push(Action::NodeSends);
+            }
+            if state.faults < self.bounds.faults {
+                actions.push(Action::CutStream);
+            }
+        }
+        if !part.channel.is_empty() {
+            actions.push(Action::StreamPasses);
+        }
+    }
+}
+
+impl Model for Streams {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let client = Client {
+            life: Life::Away,
+            outbox: VecDeque::new(),
+            at: None,
+        };
+        vec![State {
+            changes: Vec::new(),
+            applied: [0; NODES],
+            stream: None,
+            clients: vec![client; self.bounds.clients],
+            faults: 0,
+            wrong: BTreeSet::new(),
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if !state.wrong.is_empty() {
+            return;
+        }
+        if state.changes.len() < self.bounds.changes {
+            actions.extend([Action::Change(true), Action::Change(false)]);
+        }
+        let behind = (0..NODES).filter(|node| state.applied[*node] < state.changes.len());
+        actions.extend(behind.map(Action::Apply));
+        if let Some(stream) = &state.stream {
+            self.stream_actions(state, stream, actions);
+            if state.faults < self.bounds.faults {
+                actions.push(Action::RestartGateway);
+            }
+        }
+        for number in 0..state.clients.len() {
+            self.client_actions(state, number, actions);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        match action {
+            Action::Change(matches) => next.changes.push(matches),
+            Action::Apply(node) => next.applied[node] += 1,
+            Action::Subscribe(number) => {
+                let client = &mut next.clients[number];
+                client.life = client.at.map_or(Life::Waiting, Life::Alone);
+                next.stream.get_or_insert_default();
+            }
+            Action::Follow(node) => self.follow(&mut next, node),
+            Action::NodeSends => {
+                let part = next.stream.as_mut()?.part.as_mut()?;
+                part.send(&next.changes, next.applied[part.node]);
+            }
+            Action::StreamPasses => self.pass(&mut next),
+            Action::Join(number) => self.join(&mut next, number),
+            Action::Snapshot(number, node) => self.snapshot(&mut next, number, node),
+            Action::Release(number) => {
+                if let Life::Begun { member, snapshot } = state.clients[number].life.clone() {
+                    self.release(&mut next, number, member, snapshot);
+                }
+            }
+            Action::BeginAlone(number, node) => {
+                if let Life::Alone(from) = state.clients[number].life {
+                    next.clients[number].life = Life::Flow {
+                        part: Part::new(node, from),
+                        received: from,
+                        next: None,
+                    };
+                }
+            }
+            Action::NodeSendsAlone(number) => {
+                if let Life::Flow { part, .. } = &mut next.clients[number].life {
+                    part.send(&next.changes, next.applied[part.node]);
+                }
+            }
+            Action::PassAlone(number) => self.pass_alone(&mut next, number),
+            Action::TryToJoin(number) => self.try_to_join(&mut next, number),
+            Action::Read(number) => next.read(number),
+            Action::CutStream => {
+                self.cut_stream(&mut next);
+                next.faults += 1;
+            }
+            Action::CutAlone(number) => {
+                if let Life::Flow { received, .. } = next.clients[number].life {
+                    next.clients[number].life = Life::Alone(received);
+                }
+                next.faults += 1;
+            }
+            Action::Disconnect(number) => {
+                let client = &mut next.clients[number];
+                client.life = Life::Away;
+                client.outbox.clear();
+                next.end_unused_stream();
+                next.faults += 1;
+            }
+            Action::RestartGateway => {
+                for client in &mut next.clients {
+                    client.life = Life::Away;
+                    client.outbox.clear();
+                }
+                next.stream = None;
+                next.faults += 1;
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(
+                "no gap: the next change follows, from any node or stream",
+                |_, state: &State| !state.wrong.contains(&Guarantee::NoGap),
+            ),
+            Property::always(
+                "no repeat, in order: positions only move on",
+                |_, state: &State| !state.wrong.contains(&Guarantee::NoRepeat),
+            ),
+            Property::sometimes(
+                "a stream has changed its node, and all are level in it",
+                |model: &Self, state: &State| {
+                    let end = state.changes.len();
+                    let is_level = |client: &Client| {
+                        matches!(client.life, Life::In(_)) && client.at == Some(end)
+                    };
+                    end == model.bounds.changes
+                        && state.faults == model.bounds.faults
+                        && state.changes.last() == Some(&true)
+                        && state.clients.iter().all(is_level)
+                },
+            ),
+            Property::sometimes(
+                "a slow client leaves, and comes back",
+                |_, state: &State| {
+                    state
+                        .clients
+                        .iter()
+                        .any(|client| matches!(client.life, Life::Flow { next: Some(_), .. }))
+                },
+            ),
+        ]
+    }
+}

@@ -1,0 +1,1 @@
+"""Real systems in which processes fail, judged by `sowline check`."""

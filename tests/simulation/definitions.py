@@ -1,0 +1,55 @@
+"""A definition that changes while the materializers run: each takes it at its own time, as from its own file."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Simulation
+
+SHARE = 0.2
+"""Seeds whose definition changes."""
+
+SIZES, COUNTS = (64, 90, 1 << 20), (2, 5, 1000)
+"""Limits between which it changes: of the bytes of a record, and of the number of records."""
+
+
+class DefinitionPlay:
+    """What changed definitions add to a simulation. They take their luck from a generator of their own."""
+
+    def __init__(self, world: "Simulation", chance: Random) -> None:
+        self._world = world
+        self._chance = chance
+
+    def step(self) -> None:
+        """Change the definition now and then, and let some workers take it."""
+        world, chance = self._world, self._chance
+        if chance.random() < 0.03:
+            limits = f", records_max: {chance.choice(COUNTS)}"
+            if not world.definition.documents:
+                # Documents have a limit of their own in this world.
+                limits += f", record_bytes_max: {chance.choice(SIZES)}"
+            world.trace("the definition has other limits", limits)
+            world.define(limits)
+        self._pass_on(0.2)
+
+    def deliver(self) -> None:
+        """Let every worker take the last definition."""
+        self._pass_on(1.0)
+        # A `define` is appended without waiting for it.
+        for worker in self._world.workers:
+            for producer in worker.producers:
+                producer.deliver()
+
+    def _pass_on(self, share: float) -> None:
+        for worker in self._world.workers:
+            if worker.runs and worker.topics is not self._world.topics and self._chance.random() < share:
+                worker.redefine(self._world.topics)
+
+    def unrest(self) -> list[str]:
+        """Return the partitions whose log has no such definition yet."""
+        topic = self._world.topics.topics[0]
+        wanted = topic.limits.record_bytes_max, topic.limits.records_max
+        models = ((n, self._world.truth.model(n)) for n in range(topic.partitions))
+        return [
+            f"[{n}] has other limits" for n, model in models if (model.bytes_max, model.records_max) != wanted
+        ]
