@@ -101,7 +101,7 @@ ACCESS = (
         "replica broken",
         "orders.changes [0]: expected what follows 1187, got 1190 after 1189",
         "A query service found a gap in the changes, or couldn't read them, and stopped.",
-        "Restart it. If it happens again, report the log.",
+        "Restart the service. If this recurs, report the log.",
     ),
     Reason(
         "request timeout",
@@ -113,7 +113,7 @@ ACCESS = (
     Reason(
         "rights changed",
         "this user's rights have changed; open a new connection",
-        "The user of the connection, or the user's rights, would change.",
+        "The user's rights have changed, or a new token belongs to another user.",
     ),
     Reason(
         "shard unavailable",

@@ -30,7 +30,7 @@ OPERATION = (
         "orders.changes [0] holds no position of its changes, or has lost the first of them, and there is no local"
         " state. Delete that topic: the materializer makes it again from the log",
         "The changes topic contains no positions, has lost its first changes, or ends within a batch.",
-        "Start a materializer and try again.",
+        "Follow the message, or start a materializer and try again.",
     ),
     Reason(
         "changes present",
@@ -71,7 +71,7 @@ OPERATION = (
         "fanout late is at 1187 in partition 0, but the changes after that were deleted: delete its consumer"
         " group, and it starts again with the current records",
         "The next changes for a fanout were deleted, or a client's local view missed a message.",
-        "In a client, create another view and report the error.",
+        "In a client, create another local view and report the error.",
     ),
     Reason(
         "log incomplete",
@@ -99,7 +99,7 @@ OPERATION = (
         "no jars",
         "expected Ivy to fetch kafka from Maven Central, but it failed: check the network and run again, or"
         " name a mirror's Ivy settings in SOWLINE_IVY_SETTINGS",
-        "Sowline can't download the jars of Kafka or Spark, or Ivy, which fetches them.",
+        "Sowline can't download Kafka's or Spark's JAR files, or Ivy, which fetches them.",
     ),
     Reason(
         "no java",
@@ -154,7 +154,7 @@ OPERATION = (
     Reason(
         "pipeline failed",
         "the column amount can't be cast to INT",
-        "Spark failed during a pipeline.",
+        "Spark failed while running a pipeline.",
     ),
     Reason(
         "registry away",
@@ -166,7 +166,7 @@ OPERATION = (
         "schema compiler away",
         "expected the compiler of Protobuf schemas to run, got exit status -9; check memory, disk space and the"
         " installation",
-        "The compiler of `.proto` files can't run, or doesn't finish. A materializer restarts until it does.",
+        "The compiler of `.proto` files can't run or finish. A materializer restarts until the compiler succeeds.",
     ),
     Reason(
         "state damaged",
@@ -182,7 +182,7 @@ OPERATION = (
     Reason(
         "topic in use",
         "expected a name that topics.yaml no longer defines, got 'orders': remove it there first",
-        "[`sowline drop`](definitions.md#removing-a-definition) deletes only what neither the file nor a service"
+        "[`sowline drop`](definitions.md#removing-a-definition) deletes only what neither `topics.yaml` nor a service"
         " defines.",
     ),
     Reason(

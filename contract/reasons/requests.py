@@ -134,7 +134,7 @@ REQUESTS = (
     Reason(
         "query aborted",
         "query 'q7' was ended by unsubscribe",
-        "An `unsubscribe` with its `query_id` ended the query.",
+        "An `unsubscribe` with this query's `query_id` ended it.",
     ),
     Reason(
         "query too long",
@@ -150,12 +150,12 @@ REQUESTS = (
     Reason(
         "regex topic not supported",
         "expected the name of one topic: a page or groups cover one topic",
-        "Pages, groups, views and publishes take exactly one topic.",
+        "Pages, groups, views and `publish` take exactly one topic.",
     ),
     Reason(
         "result too large",
         "expected at most 1000000 records; narrow the filter, or ask for top_n",
-        "The query returns more than `SOWLINE_RESULT_RECORDS_MAX` or `SOWLINE_RESULT_BYTES_MAX` allow.",
+        "The query returns more than `SOWLINE_RESULT_RECORDS_MAX` or `SOWLINE_RESULT_BYTES_MAX` allows.",
     ),
     Reason(
         "subid in use",
@@ -191,7 +191,7 @@ REQUESTS = (
         "expected live pages and groups on one connection to take at most 512 MiB of memory, got 560 MiB with this"
         " one; narrow the filter, unsubscribe others, or let several share one filter and order",
         "The live pages and groups of a connection, a user or the service need more memory than their"
-        " [limit](queries.md#memory-of-live-pages-and-groups). A page or groups that grow beyond it end.",
+        " [limit](queries.md#memory-of-live-pages-and-groups). Pages and groups that grow beyond it end.",
         "The operator may raise `SOWLINE_VIEW_BYTES_PER_CONNECTION_MAX` and the limits above it.",
     ),
 )
