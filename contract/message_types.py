@@ -420,7 +420,7 @@ class HeartbeatMessage(ServerMessage, tag="heartbeat", kw_only=True):
 
 
 class StreamFailure(ServerMessage, tag="failure", kw_only=True):
-    """The last event of an event stream, which states why the stream ends."""
+    """The last event of an event stream that fails, with the reason."""
 
     reason: str
     """The reason code, for programs."""

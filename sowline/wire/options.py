@@ -82,7 +82,8 @@ class Options:
     oof: bool = False
     """Notify when a record stops matching. With the reason `match`, the message contains the new body; with
     `deleted`, `expired` or `entitlement` (the user [may no longer see it](entitlements.md#records)), the previous
-    one. A [conflated topic](views.md#conflated-topics) sends the body that the subscriber received."""
+    one. With conflation or a [conflated topic](views.md#conflated-topics), the message contains the body that the
+    subscriber received."""
     no_empties: bool = False
     """Send nothing to a [delta subscription](#deltas) for a change that changes no field."""
     no_sowkey: bool = False
@@ -95,8 +96,7 @@ class Options:
     timestamp: bool = False
     """Add the change's log time to messages and records."""
     intrinsics: bool = False
-    """Add the intrinsics of [documents](emodb.md#reading-documents) to the content of records, `publish` and
-    `oof`."""
+    """Add `intrinsics`, for [documents](emodb.md#reading-documents), to records, `publish` and `oof`."""
     replace: bool = False
     """Replace the subscription with this `sub_id`: [replacing](#replacing-a-subscription)."""
     pause: bool = False
@@ -107,8 +107,8 @@ class Options:
     """If a [shard](deploy.md#shards-and-gateways) is unavailable, return the result of a `sow` without it.
     `group_begin` then contains a warning, and `missing` lists the partitions by topic."""
     rank: bool = False
-    """Add to each record of a sorted `sow`, and to each record and `publish` of a page, its
-    [rank](queries.md#ranks): the number of records before it that you may read."""
+    """Add the [rank](queries.md#ranks), the number of preceding records that you may read, to each record of a sorted
+    `sow` and each record and `publish` of a page."""
     bookmark_not_found: str = "fail"
     """What to do [if a bookmark has expired](bookmarks.md#expired-bookmarks): fail (the default), begin now,
     begin at the oldest available position, or send a new group marked `"reset": true`."""

@@ -139,16 +139,16 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """The [acknowledgements](#acknowledgements) to send, separated by commas: `received`, `processed`,
     `completed`, `persisted`, `stats`. Failures are always sent."""
     order_by: str = ""
-    """The [order](#order) of the records of a group."""
+    """The [order](#order) of the records in a message group."""
     top_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
-    """The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the
+    """The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the
     first records by SOW key."""
     skip_n: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
     """The number of records to skip before the `top_n` records, 0 or more; requires `top_n`. In a
     `sow_and_subscribe`, it requests a [page](#pages-and-groups)."""
     sow_keys: SowKeys = NO_KEYS
     """Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string
-    [with commas or as a JSON array](kafka.md#lists-of-sow-keys). The list also selects live messages. An
+    [with commas or as a JSON array](kafka.md#lists-of-sow-keys). The list also applies to live messages. An
     empty list selects by `filter` alone. Keys without a record are ignored."""
     data: msgspec.Raw = msgspec.Raw(b"")
     """The record that a command [writes](#writing), or the text of a `delta`."""

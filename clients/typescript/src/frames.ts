@@ -111,10 +111,10 @@ export interface SowRequest {
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The order of the records of a group. */
+  /** The order of the records in a message group. */
   order_by?: string;
   /**
-   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the first
    * records by SOW key.
    */
   top_n?: number | null;
@@ -125,7 +125,7 @@ export interface SowRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -166,10 +166,10 @@ export interface ExplainRequest {
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The order of the records of a group. */
+  /** The order of the records in a message group. */
   order_by?: string;
   /**
-   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the first
    * records by SOW key.
    */
   top_n?: number | null;
@@ -180,7 +180,7 @@ export interface ExplainRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -268,10 +268,10 @@ export interface SubscribeRequest {
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The order of the records of a group. */
+  /** The order of the records in a message group. */
   order_by?: string;
   /**
-   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the first
    * records by SOW key.
    */
   top_n?: number | null;
@@ -282,7 +282,7 @@ export interface SubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -331,10 +331,10 @@ export interface SowAndSubscribeRequest {
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The order of the records of a group. */
+  /** The order of the records in a message group. */
   order_by?: string;
   /**
-   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the first
    * records by SOW key.
    */
   top_n?: number | null;
@@ -345,7 +345,7 @@ export interface SowAndSubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -394,10 +394,10 @@ export interface DeltaSubscribeRequest {
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The order of the records of a group. */
+  /** The order of the records in a message group. */
   order_by?: string;
   /**
-   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the first
    * records by SOW key.
    */
   top_n?: number | null;
@@ -408,7 +408,7 @@ export interface DeltaSubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -457,10 +457,10 @@ export interface SowAndDeltaSubscribeRequest {
    * `stats`. Failures are always sent.
    */
   ack_type?: string;
-  /** The order of the records of a group. */
+  /** The order of the records in a message group. */
   order_by?: string;
   /**
-   * The maximum number of records in the group, 0 or more. Without an `order_by`, the service sends the first
+   * The maximum number of records in the result, 0 or more. Without an `order_by`, the service sends the first
    * records by SOW key.
    */
   top_n?: number | null;
@@ -471,7 +471,7 @@ export interface SowAndDeltaSubscribeRequest {
   skip_n?: number | null;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -674,7 +674,7 @@ export interface SowDeleteRequest {
   ack_type?: string;
   /**
    * Selects records by up to 100,000 SOW keys, in addition to `filter`: an array of strings, or one string with
-   * commas or as a JSON array. The list also selects live messages. An empty list selects by `filter` alone.
+   * commas or as a JSON array. The list also applies to live messages. An empty list selects by `filter` alone.
    * Keys without a record are ignored.
    */
   sow_keys?: string[] | string;
@@ -1071,7 +1071,7 @@ export interface SowRecord {
   data: Record<string, unknown>;
 }
 
-/** The last event of an event stream, which states why the stream ends. */
+/** The last event of an event stream that fails, with the reason. */
 export interface StreamFailure {
   command: "failure";
   /** The reason code, for programs. */
