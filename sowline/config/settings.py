@@ -57,7 +57,7 @@ class Settings(PlainNumbers):
         default="127.0.0.1:9092", description="bootstrap servers: comma-separated `host:port` pairs"
     )
     kafka_options: Annotated[dict[str, str], BeforeValidator(_options)] = Field(
-        default_factory=dict, description="further librdkafka options, for TLS and SASL"
+        default_factory=dict, description="further librdkafka options, such as those for TLS and SASL"
     )
     kafka_advertised: str = Field(
         default="", description="bootstrap servers that the service names to clients; defaults to `kafka`"
@@ -108,8 +108,8 @@ class Settings(PlainNumbers):
     )
     core: Core | None = Field(
         default=None,
-        description="the core that applies plain log records, loads plain changes, computes views, fills"
-        " memo indexes and reads plain deltas; defaults to `native` if `sowline[native]` is installed",
+        description="the core, `native` or `python`, for ordinary log records, changes and deltas, views and memo"
+        " indexes; defaults to `native` if `sowline[native]` is installed",
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
     result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")
@@ -124,10 +124,10 @@ class Settings(PlainNumbers):
     queries_per_user_max: int = Field(
         default=16,
         ge=1,
-        description="how many of `queries_max` one user, or one address without a logon, can have",
+        description="how many of `queries_max` one user, or one address without a logon, can use",
     )
     queries_per_connection_max: int = Field(
-        default=8, ge=1, description="how many of `queries_max` one connection can have"
+        default=8, ge=1, description="how many of `queries_max` one connection can use"
     )
     queries_waiting_max: int = Field(
         default=10_000,
@@ -147,7 +147,7 @@ class Settings(PlainNumbers):
     view_bytes_max: int = Field(
         default=1 << 31,
         ge=0,
-        description="memory for the live pages and groups of a service, which refuses more",
+        description="memory for the live pages and groups of a service; it refuses more",
     )
     view_bytes_per_user_max: int = Field(
         default=1 << 30,
@@ -278,8 +278,8 @@ class Settings(PlainNumbers):
     )
     trusted_proxies: str = Field(
         default="",
-        description="comma-separated addresses or networks of proxies whose `X-Forwarded-For` is trusted,"
-        " such as `10.1.0.0/16`",
+        description="comma-separated addresses or networks of proxies whose `X-Forwarded-For` the service"
+        " trusts, such as `10.1.0.0/16`",
     )
     commands_per_second_max: float = Field(
         default=0.0, ge=0, description="commands of one user per second; 0 means no limit"
