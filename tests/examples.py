@@ -16,5 +16,8 @@ FEW = 10
 
 
 def examples(count: int, **others: Any) -> hypothesis.settings:
-    """Return settings with a number of examples. No example has a deadline: a busy machine is not a fault."""
-    return hypothesis.settings(max_examples=min(count, FEW) if ARE_FEW else count, deadline=None, **others)
+    """Return settings with a number of examples. A busy machine is no fault: neither running nor drawing an example
+    has a time limit.
+    """
+    given = {"suppress_health_check": [hypothesis.HealthCheck.too_slow], **others}
+    return hypothesis.settings(max_examples=min(count, FEW) if ARE_FEW else count, deadline=None, **given)

@@ -130,9 +130,11 @@ def test_a_mistake_at_the_wire(checked: CheckedSystem, mistake: WireMistake) -> 
 
     async def run() -> set[Guarantee]:
         async with proxied(checked.front.url, meddler) as url:
-            verdict, _ = await checked.run(11, 3.0, url, answer_seconds=mistake.answer_seconds)
-        return {*verdict.broken}
+            while True:
+                verdict, _ = await checked.run(11, 3.0, url, answer_seconds=mistake.answer_seconds)
+                # On a busy machine, a run may have too few of the messages that the mistake is made in.
+                if meddler.made:
+                    return {*verdict.broken}
 
     broken = asyncio.run(run())
-    assert meddler.made
     assert mistake.breaks & broken, broken

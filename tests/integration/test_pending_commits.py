@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from sowline.changes.change import Change
 from sowline.client.client import Client
@@ -18,10 +19,12 @@ from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.store.secondary import open_secondary
 from tests.integration.services import Service, System, headers_of, system
-from tests.waiting import wait_for
+from tests.waiting import SECONDS_MAX, wait_for
 
 PARTITIONS = 2
 KEYS = 40
+LAST = -1
+"""The number that the records have at the end."""
 
 
 class Killed:
@@ -35,11 +38,13 @@ class Killed:
         self.query = made.service("query_service").start()
         self.materializer.wait_ready()
         self.query.wait_ready()
+        self._producer = Producer({"bootstrap.servers": made.kafka})
         self.expected: dict[int, dict[str, Any]] = {}
         self.refused: set[str] = set()
 
     def write(self, number: int) -> None:
-        """Write publishes, deltas, a misplaced record and a refused one; wait until Kafka has their changes."""
+        """Write publishes, deltas, a misplaced record and a refused one; wait until Kafka has them."""
+        offsets: list[int] = []
         for id in range(KEYS):
             body = {"id": id, "n": number}
             self.expected[id] = self.expected.get(id, {}) | body if id % 2 else body
@@ -48,10 +53,32 @@ class Killed:
             # The owner of the wrong partition forwards it, and remembers the forward in its checkpoint.
             partition = 1 - partition if id == 7 else partition
             value, headers = json.dumps(body).encode(), [("sow.command", command)]
-            self.system.produce(self.definition.log, value, str(id).encode(), partition, headers)
-        offset = self.system.produce(self.definition.log, b"no JSON", b"x", 0)
-        self.refused.add(f"0@{offset}")
-        self.system.wait_settled(self.query.url, self.name)
+            self._producer.produce(
+                self.definition.log, value, str(id).encode(), partition, headers=headers
+            )
+        self._producer.produce(
+            self.definition.log,
+            b"no JSON",
+            b"x",
+            0,
+            lambda error, message: offsets.append(message.offset() or 0),
+        )
+        assert self._producer.flush(SECONDS_MAX) == 0
+        self.refused.add(f"0@{offsets[0]}")
+
+    def write_until_emitted(self, numbers: Iterator[int]) -> None:
+        """Write until each partition has emitted changes of what was written.
+
+        It still writes then: a commit of the last changes reaches the disk up to a second later.
+        """
+        ends = self.system.cluster.newest_ends
+        partitions = range(PARTITIONS)
+        before = ends(self.definition.changes, partitions)
+        while True:
+            self.write(next(numbers))
+            now = ends(self.definition.changes, partitions)
+            if all(now[number] > before[number] for number in partitions):
+                return
 
     def emitted(self) -> dict[int, Position]:
         """Return the newest position in each changes partition."""
@@ -79,12 +106,13 @@ def killed(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kil
 
 
 def kill_with_pending_commits(killed: Killed, service: Service, directory: Path) -> dict[int, Position]:
-    """Write and kill until the disk is behind what was emitted, in each partition; return what was emitted."""
-    for number in count():
-        killed.write(number)
+    """Kill while the disk is behind what was emitted, in each partition; return what was emitted."""
+    numbers = count()
+    for attempt in count():
+        killed.write_until_emitted(numbers)
         service.kill()
         emitted = killed.emitted()
-        stored = {one: killed.stored(one, directory / f"{number}-{one}").position for one in emitted}
+        stored = {one: killed.stored(one, directory / f"{attempt}-{one}").position for one in emitted}
         assert all(stored[one] <= position for one, position in emitted.items()), "no checkpoint is ahead"
         if all(stored[one] < position for one, position in emitted.items()):
             return emitted
@@ -100,12 +128,13 @@ def test_pending_commits_are_made_again(killed: Killed, tmp_path: Path) -> None:
         emitted = kill_with_pending_commits(killed, killed.materializer, tmp_path)
         killed.materializer.start()
         killed.materializer.wait_ready()
-        killed.write(99)
+        killed.write(LAST)
+        killed.system.wait_settled(killed.query.url, killed.name)
         marks: dict[int, int] = {}
         for message in stream:
             assert message.command == "publish"
             marks[message.data["id"]] = message.data["n"]
-            if set(marks.values()) == {99} and len(marks) == KEYS:
+            if set(marks.values()) == {LAST} and len(marks) == KEYS:
                 break
         sow = [message.data for message in client.sow(killed.name) if message.command == "sow"]
         records = {record["id"]: record for record in sow}

@@ -19,6 +19,7 @@ from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.messages import event_of
 from sowline.kafka.retriable import commit, committed
 from sowline.kafka.runner import Runner
+from sowline_views.core.generations import next_generation
 from sowline_views.core.joined_tables import JoinedTable
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import NO_TABLES, SourcePartition, take_joined
@@ -109,23 +110,28 @@ class ViewRunner(Runner[PartialsOutput]):
 
     # joins
 
-    def _generation(self, number: int) -> int:
-        """Begin the next generation of a source partition, and return it.
+    def _begin_generations(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Begin the next generation of each of these source partitions, and return them.
 
         Kafka refuses the commit of a member that has lost the partition. So no two members have one generation, and
-        the newest one belongs to the owner. Kafka forgets a group after a week without members. Then the generation
-        is the time in seconds, which is higher than all before.
+        the newest one belongs to the owner.
         """
-        assert self._joined is not None
-        [claimed] = committed(self._changes.consumer, [TopicPartition(self._source.changes, number)])
-        # From 1 on, all messages would count as repeats of what the view reflects
-        # (test_joins_continue_after_their_consumer_group_is_gone).
-        generation = max(int(claimed.metadata or 0) + 1, int(time.time()))
-        claim = TopicPartition(self._source.changes, number, 0, str(generation))
-        commit(self._changes.consumer, [claim])
+        if self._joined is None or not numbers:
+            return dict.fromkeys(numbers, 0)
+        partitions = [TopicPartition(self._source.changes, number) for number in numbers]
+        claimed = {one.partition: one.metadata for one in committed(self._changes.consumer, partitions)}
+        now = time.time()
+        generations = {number: next_generation(claim, now) for number, claim in claimed.items()}
+        for one in partitions:
+            one.offset, one.metadata = 0, str(generations[one.partition])
+        commit(self._changes.consumer, partitions)
         # An earlier owner's messages reflect nothing after these ends. The new owner must not show less.
-        self._joined_ends[number] = self._joined.ends()
-        return generation
+        self._joined_ends |= dict.fromkeys(numbers, self._joined.ends())
+        if not all(claimed.values()):
+            # The group may be deleted again at once: the next owner must find nothing of a second that is not over
+            # (test_joins_continue_after_their_consumer_group_is_gone).
+            self._stop.wait(max(generations.values()) - time.time())
+        return generations
 
     def _has_joined(self, number: int) -> bool:
         """Whether the tables have everything from before the generation of a source partition began."""
@@ -207,7 +213,7 @@ class ViewRunner(Runner[PartialsOutput]):
     def _opened(self, numbers: Sequence[int]) -> None:
         """Begin to load partitions."""
         joined, source = self._joined, self._source
-        generations = {number: 0 if joined is None else self._generation(number) for number in numbers}
+        generations = self._begin_generations(numbers)
         self._changes.load(source.changes, numbers)
         for number in numbers:
             self._partitions[number] = SourcePartition(

@@ -53,12 +53,18 @@ export function addViewer(host) {
   return viewer;
 }
 
-// Frees what a viewer holds in the engine, after its last turn.
+// Frees what a viewer holds in the engine, after its last turn. Until then it stays in the document, out of sight: its grid
+// has no parts before it was there, and drawn without them, it fails (test_a_grid_is_left_while_it_is_drawn).
 export async function deleteViewer(viewer) {
+  const hidden = document.createElement("div");
+  hidden.hidden = true;
+  hidden.append(viewer);
+  document.body.append(hidden);
   await turns.get(viewer);
   const tables = left.get(viewer);
   left.delete(viewer);
   await viewer.delete();
+  hidden.remove();
   for (const table of tables) await table.delete({ lazy: true });
 }
 
@@ -189,7 +195,8 @@ export class Sheet {
   }
 
   #inTurn(work) {
-    const done = (turns.get(this.#viewer) ?? Promise.resolve()).then(work);
+    // To the engine, a viewer that was deleted is a null pointer.
+    const done = (turns.get(this.#viewer) ?? Promise.resolve()).then(() => (left.has(this.#viewer) ? work() : undefined));
     this.#turn = done.catch(() => {});
     turns.set(this.#viewer, this.#turn);
     return done;
