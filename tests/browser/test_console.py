@@ -209,7 +209,9 @@ LEAVES_MEANWHILE = """([place, element, method]) => new Promise((left) => {
 
 
 @pytest.mark.parametrize(
-    "meanwhile", [("perspective-viewer", "load"), ("perspective-viewer-datagrid", "draw")], ids=lambda one: one[1]
+    "meanwhile",
+    [("perspective-viewer", "load"), ("perspective-viewer-datagrid", "draw")],
+    ids=lambda one: one[1],
 )
 def test_a_grid_is_left_while_it_is_drawn(
     console: Console, flights: ServedTopic, meanwhile: tuple[str, str]
