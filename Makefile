@@ -69,7 +69,7 @@ robustness: set-up ## faults in each kind of system, judged by `sowline check`, 
 	@$(BIN)/python -m tests.robustness --minutes $(MINUTES) $(ARGS)
 
 mutants: set-up ## small changes to the pure packages, each of which a test must refuse; all of them take hours
-	@$(BIN)/python -m tests.mutants $(ARGS)
+	@EXAMPLES=all $(BIN)/python -m tests.mutants $(ARGS)
 
 fuzz: set-up ## odd inputs for the native core, compared with Python, each kind for SECONDS
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
@@ -85,11 +85,11 @@ rust: prerequisites ## clippy and tests of the native core; Miri and the audit o
 coverage: set-up ## which lines the tests run; those of the pure packages that they don't are listed
 	@mkdir -p build
 	@# Two tests interrupt themselves at any moment. Within a lock of coverage, that would leave it locked.
-	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --cov --cov-report= -k "not interrupted_at_any_moment" \
+	@EXAMPLES=all $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --cov --cov-report= -k "not interrupted_at_any_moment" \
 	    tests/docs tests/unit tests/property
 	@$(BIN)/python -m coverage run --append -m tests.simulation --seeds 20
 	@$(BIN)/python -m tests.untested
-	@$(BIN)/python -m tests.alone
+	@EXAMPLES=all $(BIN)/python -m tests.alone
 
 lint: set-up ## style, types, import directions, workflows
 	@$(BIN)/ruff check

@@ -96,15 +96,20 @@ def test_a_killed_gateway_and_shard(sharded: CheckedSystem) -> None:
 
 
 async def run_while_killing(checked: CheckedSystem, services: Sequence[Service]) -> None:
-    """Run a check during which services are killed, one after the other."""
-    task = asyncio.create_task(checked.run(7, 9.0))
-    killed = 0
-    for service in services:
-        killed += await asyncio.to_thread(kill_in_a_while, service, checked, task.done)
-    verdict, _ = await task
-    assert killed
-    assert not verdict.violations, sentences(verdict)
-    assert ALWAYS - {Guarantee.VIEWS} <= {*verdict.checked}
+    """Run checks during which services are killed, one after the other, until they have checked everything.
+
+    On a busy machine, one of them has too few reads for that.
+    """
+    seen: set[Guarantee] = set()
+    while not ALWAYS - {Guarantee.VIEWS} <= seen:
+        task = asyncio.create_task(checked.run(7, 9.0))
+        killed = 0
+        for service in services:
+            killed += await asyncio.to_thread(kill_in_a_while, service, checked, task.done)
+        verdict, _ = await task
+        assert killed
+        assert not verdict.violations, sentences(verdict)
+        seen |= {*verdict.checked}
 
 
 def kill_in_a_while(service: Service, checked: CheckedSystem, is_over: Callable[[], bool]) -> bool:
@@ -133,7 +138,7 @@ def test_a_mistake_at_the_wire(checked: CheckedSystem, mistake: WireMistake) -> 
             while True:
                 verdict, _ = await checked.run(11, 3.0, url, answer_seconds=mistake.answer_seconds)
                 # On a busy machine, a run may have too few of the messages that the mistake is made in.
-                if meddler.made:
+                if meddler.has_effect:
                     return {*verdict.broken}
 
     broken = asyncio.run(run())

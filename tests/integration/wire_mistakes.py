@@ -32,6 +32,8 @@ class WireMistake(NamedTuple):
     """Whether the message comes after the next one about its partition."""
     answer: tuple[bytes, bytes] = (b"", b"")
     """What is changed in answers over HTTP, and what it becomes."""
+    asked: str = ""
+    """What a client asks for once the mistake has misled it; empty if the mistake shows without a request."""
 
     @property
     def answer_seconds(self) -> float:
@@ -46,11 +48,19 @@ class OneMistake:
         self._mistake = mistake
         self._met = 0
         self.made = 0
+        self._is_asked = not mistake.asked
         self._kept: Message | None = None
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it was made, and a client has asked for what it leads to."""
+        return self.made > 0 and self._is_asked
 
     def meddle(self, messages: list[Message], requests: dict[str, Request]) -> list[Message]:
         """Change a message that fits."""
         found: list[Message] = []
+        if not self._is_asked:
+            self._is_asked = any(self._mistake.asked in one.get("bookmark", "") for one in requests.values())
         for message in messages:
             names = message.get("sids") or [message.get("query_id") or message.get("command_id", "")]
             request = requests.get(names[0].partition(".")[0], {})
@@ -323,6 +333,7 @@ MISTAKES = (
         lambda m: [m | {"bookmark": f"{m['topic']}:0@999999"}],
         9999,
         1,
+        asked="@999999",
     ),
     WireMistake(
         "a lost end of a group",
