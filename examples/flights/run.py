@@ -160,7 +160,9 @@ class Run:
         return {
             "is_ending": self._is_ending,
             "is_settled": self._settled(),
+            "came_s": self._view.came_s,
             "speed": self._feed.speed,
+            "fed_until": self.moment,
             "latency_ms": self._latency_ms(),
             "by_visitors": self._counter.by_visitors,
             "visited": len(self._counter.visited),

@@ -200,6 +200,8 @@ def test_points_are_colored_by_a_field_that_is_named(console: Console, flights: 
         [*sorted(ORIGINS)]
     )
     expect(console.page.locator(".notes")).to_have_text("1 record without both numbers")
+    drawn = len(many())
+    expect(console.page.locator("figcaption .of")).to_contain_text(f"{drawn} of {drawn + 1} records as of")
     console.page.get_by_role("combobox", name="Up", exact=True).select_option("/gate")
     console.page.get_by_role("combobox", name="Across", exact=True).select_option("/gain")
     console.page.reload()

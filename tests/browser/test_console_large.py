@@ -1,6 +1,7 @@
 """The console over a topic that has more records than its page holds."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -107,10 +108,14 @@ def test_the_first_rows_are_shown_while_the_rest_comes(console: Console, served:
     expect(console.page.locator("regular-table tbody td").first).to_be_visible()
     expect(console.page.locator("[data-count=rows]")).to_have_text(f"{PAGE} of {RECORDS:,} rows")
     expect(console.page.locator(".standing .chip")).to_have_text("loading")
+    rate = console.page.locator(".standing .rate")
+    expect(rate).to_have_text("– changes/s over 10 s")
     held.let_go()
     console.wait_live()
     console.rows(LIMIT)
     expect(console.page.locator("[data-count=rows]")).to_have_text(f"{LIMIT} of {RECORDS:,} rows")
+    # Only once they have been live for long enough is it known that nothing changes.
+    expect(rate).to_have_text("0 changes/s over 10 s")
 
 
 def test_a_wider_record_comes_after_the_first_page(console: Console, served: Served) -> None:
@@ -179,6 +184,19 @@ def test_bars_are_split_by_a_second_field(console: Console, served: Served) -> N
     console.button("Figures").click()
     console.drawing("records by status and desk")
     expect(console.page.get_by_role("list", name="desk").get_by_role("listitem")).to_have_text(["D0", "D1"])
+
+
+def test_a_course_says_of_how_many_records_it_is(console: Console, served: Served) -> None:
+    """While the others are loading, and where they are more than the browser may hold."""
+    held = Held(console.page)
+    shown = {"show": "chart", "chart": "time", "width": "D"}
+    console.go(f"grid/{served['orders'].name}", limit=str(LIMIT), **shown)
+    of = console.page.locator("figcaption .of")
+    expect(of).to_have_text(re.compile(rf"^{PAGE} of {RECORDS:,} records as of .* UTC; the others are loading$"))
+    held.let_go()
+    expect(of).to_have_text(re.compile(rf"^{LIMIT} of {RECORDS:,} records as of \d\d:\d\d:\d\d UTC$"))
+    console.go(f"grid/{served['orders'].name}", **shown)
+    expect(of).to_have_text(re.compile(rf"^{RECORDS:,} records as of \d\d:\d\d:\d\d UTC$"))
 
 
 def test_what_the_service_does_not_group_is_of_the_first_records(console: Console, served: Served) -> None:

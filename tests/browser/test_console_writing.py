@@ -167,9 +167,12 @@ def test_the_dialogs_have_titles(console: Console, flights: ServedTopic) -> None
 
 
 @contextmanager
-def without_service(served: Served) -> Iterator[None]:
-    """Kill the query service; it is back after the block, on the same port."""
-    served.query.kill()
+def without_service(served: Served, *, is_killed: bool = True) -> Iterator[None]:
+    """Kill or stop the query service; it is back after the block, on the same port."""
+    if is_killed:
+        served.query.kill()
+    else:
+        served.query.stop()
     try:
         yield
     finally:
@@ -205,6 +208,17 @@ def test_nothing_is_written_without_a_connection(
     flights.write(flight("DL", 4, "after"))
     console.rows(4)
     assert stored(served, flights, {"filter": "/carrier = 'ZZ'"}) == []
+    console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]
+
+
+def test_a_service_that_was_stopped_is_no_lost_connection(console: Console, served: Served) -> None:
+    """Beside the time of what is shown stands why the service left; one that was killed could not say it."""
+    console.go("topics")
+    lost = console.page.locator(".bar .lost")
+    for is_killed, said in ((False, r": the server is stopping next"), (True, r" UTC\s+next")):
+        with without_service(served, is_killed=is_killed):
+            expect(lost).to_have_text(re.compile(said))
+        expect(lost).to_have_count(0)
     console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]
 
 

@@ -26,18 +26,6 @@ def test_the_latency_has_gaps(parts: Page) -> None:
     assert parts.evaluate(f"(chart.draw(20, [], 'end'), {axis})") == ["end", "1 min before", "2 min before"]
 
 
-def test_a_latency_of_before_has_its_age(parts: Page) -> None:
-    """While nothing comes, the page says for how long."""
-    parts.evaluate(
-        """() => {
-          document.body.innerHTML = "<svg style='width: 400px; height: 200px'></svg>";
-          window.chart = new latency.LatencyChart(document.querySelector("svg"));
-        }"""
-    )
-    assert parts.evaluate("chart.quiet(20)") == 0
-    assert parts.evaluate("(chart.add([[10, 5], [11, 5], [13, null]]), chart.quiet(24.5))") == 13
-
-
 def test_the_scale_holds_what_was_measured(parts: Page) -> None:
     """A latency of many seconds is inside of the axis, and seen though it stands alone."""
     parts.evaluate(
@@ -189,6 +177,38 @@ def test_codes_lie_over_no_other_dot(parts: Page) -> None:
     )
     assert overlaps == cut == []
     assert {"AAA", "LAX"} <= set(shown)
+
+
+GAPS = """async () => {
+  await dressed("<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol>");
+  const [drawing, sizes, busiest] = document.body.children;
+  drawing.style.cssText = "width: 520px; height: 300px; max-height: none";
+  const at = (dest, flights, lat, lon) => ({ dest, airport: { name: dest }, flights, delay: 0, lat, lon });
+  // The east of Florida, where dots lie one over the other; and two airports that have no other one near.
+  new map.ArrivalsMap(drawing, sizes, busiest).draw([
+    at("MCO", 140, 28.43, -81.31), at("FLL", 120, 26.07, -80.15), at("MIA", 118, 25.79, -80.29),
+    at("PBI", 65, 26.68, -80.1), at("TPA", 74, 27.98, -82.53), at("RSW", 35, 26.54, -81.76),
+    at("LAX", 160, 33.94, -118.41), at("DEN", 70, 39.86, -104.67),
+  ]);
+  const box = (node) => node.getBoundingClientRect();
+  const dots = [...drawing.querySelectorAll("circle")].map((dot) => [dot.dataset.key, box(dot)]);
+  return Object.fromEntries([...drawing.querySelectorAll(".code")].map((code) => {
+    const { left, right, top, bottom } = box(code);
+    const gaps = dots.map(([key, dot]) => {
+      const [x, y] = [(dot.left + dot.right) / 2, (dot.top + dot.bottom) / 2];
+      const [across, down] = [Math.max(left, Math.min(x, right)), Math.max(top, Math.min(y, bottom))];
+      return [Math.hypot(x - across, y - down) - dot.width / 2, key];
+    });
+    return [code.textContent, gaps.sort(([one], [other]) => one - other).map(([, key]) => key)[0]];
+  }));
+}"""
+
+
+def test_a_code_is_next_to_its_own_dot(parts: Page) -> None:
+    """Where dots lie close together, a code that could be read as that of another airport is left out."""
+    nearest = parts.evaluate(GAPS)
+    assert {"LAX", "DEN", "MCO"} <= set(nearest)
+    assert nearest == {code: code for code in nearest}
 
 
 def test_a_map_without_arrivals_says_so(parts: Page) -> None:

@@ -137,6 +137,8 @@ OUTAGE_SHOWN = r"""() => {
     && /^\d+\.\d s$/.test(text("#latency"))
     && text("#latency") === text("#latencies .outage-label")
     && text("#latency-of") === "since it was killed"
+    && text("#pace") === "stands still until all that was fed is here"
+    && text("#speed") === ""
     && panels.length === 4
     && panels.every((panel) => /^(as of|newest (update|arrival)) .*\d\d:\d\d flight time$/.test(panel))
     && text("#events strong") === "Materializer is dead"

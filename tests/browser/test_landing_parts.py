@@ -175,6 +175,53 @@ def test_flights_that_left_fill_an_empty_board(departures: Page) -> None:
     assert departures.locator(".empty").is_hidden()
 
 
+DUE = """(flight, status, hours, more) => ({ key: String(flight), record: { carrier: "UA", flight, status,
+  time_hour: new Date((NOON - hours * 3600) * 1000).toISOString(), sched_dep_time: "12:00", ...more } })"""
+
+
+def test_a_flight_without_news_is_not_next(departures: Page) -> None:
+    """While news is on its way, a flight whose time has long passed is counted apart, and is in no row."""
+    departures.evaluate(
+        f"""() => {{
+          const NOON = {MOMENT};
+          const due = {DUE};
+          whole.draw([due(1, "scheduled", 5), due(2, "scheduled", 0.2), due(3, "scheduled", -1)], NOON, true);
+        }}"""
+    )
+    cells = departures.locator(".next tr").all_inner_texts()
+    assert [one.split("\t")[1:4:2] for one in cells] == [
+        ["UA 2 United Air Lines", "at the gate"],
+        ["UA 3 United Air Lines", "scheduled"],
+    ]
+    counted = departures.locator(".next-count")
+    assert counted.inner_text() == "2 flights; 1 more past their time, without news yet"
+    found = f"[5, 0.2].map((hours) => whole.lacksNews([({DUE})(1, 'scheduled', hours).record], NOON))"
+    assert departures.evaluate(f"() => {{ const NOON = {MOMENT}; return {found}; }}") == [True, False]
+
+
+def test_no_flight_has_landed_before_it_can(departures: Page) -> None:
+    """Its landing may come before other news; the clock of the board is then at an earlier moment."""
+    shown = departures.evaluate(
+        f"""() => {{
+          const NOON = {MOMENT};
+          const due = {DUE};
+          const late = [due(1, "late", 6, {{ distance: 2000 }}), due(2, "departed late", 6, {{ dep_delay: 300, distance: 2000 }}),
+            due(3, "late", 2, {{ distance: 2000 }})];
+          whole.draw(late, NOON, true);
+          const changes = late.map(({{ key, record }}) => (
+            {{ type: "remove", key, before: record, reason: key === "3" ? "deleted" : "match" }}));
+          whole.take({{ changes }});
+          const gone = () => [...document.querySelectorAll(".gone tr")].map((row) => row.children[3].textContent);
+          // At first the page is held at its moment.
+          return [[late, true], [[], false], [[], false, 3]].map(([entries, isHeld, hours = 0]) => {{
+            for (let time = 0; time < 2; time += 1) whole.draw(entries, NOON + hours * 3600, true, isHeld);
+            return gone();
+          }});
+        }}"""
+    )
+    assert shown == [[], ["cancelled", "landed"], ["cancelled", "landed", "landed"]]
+
+
 def test_only_changed_rows_are_tinted(departures: Page) -> None:
     """A row that comes into sight, or whose record says the same of the flight, is not; a tinted one is legible."""
     first, later, opacity = departures.evaluate(
@@ -214,6 +261,21 @@ def test_moments(parts: Page) -> None:
     assert parts.evaluate("(at.end(11), read())") == [11, 11, 11]
 
 
+def test_a_page_that_is_behind_the_feed_says_so(parts: Page) -> None:
+    """By some seconds of its speed; a fact that no record shows is nothing to wait for."""
+    found = parts.evaluate(
+        """() => {
+          const at = new moments.Moments();
+          const late = (more) => at.late({ fed_until: 50_000, is_settled: false, speed: 3600, ...more });
+          const unknown = late();
+          at.take("departures", [{ moment: "1970-01-01T10:00:00Z" }]);
+          return [unknown, late(), late({ speed: 1 }), late({ speed: 1, fed_until: 36_030 }), late({ fed_until: 60_000 }),
+            late({ fed_until: 60_000, is_settled: true }), late({ fed_until: 60_000, speed: null })];
+        }"""
+    )
+    assert found == [0, 0, 14_000, 0, 24_000, 0, 0]
+
+
 def test_a_chart_that_is_behind_the_board_says_so(parts: Page) -> None:
     """A few simulated minutes are the way of a conflated view; an hour is not."""
     lag = parts.evaluate(
@@ -235,7 +297,7 @@ def test_a_chart_that_is_behind_the_board_says_so(parts: Page) -> None:
 def test_only_a_running_feed_is_live(parts: Page) -> None:
     """While the feed waits for the comparison, the title does not say that the flights are live."""
     parts.evaluate("dressed('<span class=live>, live</span>')")
-    for phase in ("starting", "live", "down", "catching-up", "checking", "ending", "ended", "lost"):
+    for phase in ("starting", "live", "quiet", "down", "catching-up", "checking", "ending", "ended", "lost"):
         parts.evaluate("phase => { document.body.dataset.phase = phase; }", phase)
         assert parts.locator(".live").is_visible() == (phase == "live"), phase
 
@@ -271,6 +333,20 @@ def test_the_past_tense_is_for_what_is_over(parts: Page) -> None:
     assert found["result"] == "Back after 5.0 s. 7 flights compared: nothing was lost."
 
 
+def test_what_is_old_is_not_live(parts: Page) -> None:
+    """After ten seconds without a change, the page says for how long; before the first one, that there was none."""
+    found = parts.evaluate(
+        """() => {
+          const outages = new outage.Outages();
+          return [[100, 109.9], [100, 112.5], [null, 112.5]].map(([came, now]) => {
+            outages.take({ events: [], is_settled: true, came_s: came }, true, now);
+            return [outages.phase, outages.chip];
+          });
+        }"""
+    )
+    assert found == [["live", "Live"], ["quiet", "No change for 12 s"], ["quiet", "No change yet"]]
+
+
 def test_an_outage_has_one_length(parts: Page) -> None:
     """A page that saw it and connects again later, and a page that was opened afterwards, show the same length."""
     seen, phases = parts.evaluate(
@@ -279,7 +355,7 @@ def test_an_outage_has_one_length(parts: Page) -> None:
           const back = {{ ...{EVENT}, back_s: 5 }};
           const phases = [[{EVENT}, false], [back, false], [back, true], [{{ ...back, is_lossless: true }}, true]]
             .map(([event, isLive], index) => {{
-              pages[0].take({{ events: [event], is_settled: true }}, isLive, 103 + index);
+              pages[0].take({{ events: [event], is_settled: true, came_s: 103 }}, isLive, 103 + index);
               return pages[0].phase;
             }});
           pages[1].take({{ events: [{{ ...back, is_lossless: true }}], is_settled: true }}, true, 110);

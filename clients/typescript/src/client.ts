@@ -80,6 +80,11 @@ export class Client {
     return this.#connection.retryAt;
   }
 
+  /** What the service said when it closed the connection, while there is none; undefined if it said nothing. */
+  get closeReason(): string | undefined {
+    return this.#connection.closeReason;
+  }
+
   /** When the last message of the service came; undefined before the first one. */
   get heardAt(): Date | undefined {
     const at = this.#connection.heardAt;

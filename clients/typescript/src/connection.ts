@@ -87,6 +87,8 @@ export class Connection {
   codec: Codec = FAST;
   /** When the next attempt to connect begins; undefined while none is due. */
   retryAt: Date | undefined;
+  /** What the service said when it closed the last connection; undefined if that was simply lost, or while one is open. */
+  closeReason: string | undefined;
   login: Login = { rights: undefined, user: undefined, roles: [], version: undefined };
   readonly #statuses = new Emitter<ConnectionStatus>();
   readonly #url: string;
@@ -225,6 +227,7 @@ export class Connection {
     for (const name of ["attempt", "check", "renewal"]) this.#clear(name);
     if (this.isOpen) {
       if (Date.now() - this.#openedAt! >= SETTLED_MS) this.#attempts = 0;
+      this.closeReason = text || undefined;
       this.#carried.lost();
       this.#setStatus("reconnecting");
     }
@@ -285,6 +288,7 @@ export class Connection {
     this.#openedAt = Date.now();
     this.#refusals = 0;
     this.status = "open";
+    this.closeReason = undefined;
     this.#carried.resume(isVoid);
     this.#check();
     this.opened.resolve();

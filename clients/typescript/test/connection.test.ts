@@ -150,7 +150,7 @@ test("without a WebSocket, the client ends with what it needs", async () => {
   assert.throws(() => connect("service:8080"), { reason: "bad request" });
 });
 
-test("a client says when it was last sent something, and when it tries to connect again", async () => {
+test("a client says when it was last sent something, why the service left, and when it tries to connect again", async () => {
   const service = new FakeService();
   const client = connect("http://service", service.options());
   assert.deepEqual([client.heardAt, client.retryAt], [undefined, undefined]);
@@ -160,7 +160,13 @@ test("a client says when it was last sent something, and when it tries to connec
   assert.equal(client.retryAt, undefined);
   socket.lose();
   assert.ok(client.retryAt! > client.heardAt!);
-  await service.accept();
+  const next = await service.accept();
   assert.equal(client.retryAt, undefined);
+  next.lose(1001, "the server is stopping");
+  assert.equal(client.closeReason, "the server is stopping");
+  const last = await service.accept();
+  assert.equal(client.closeReason, undefined);
+  last.lose();
+  assert.equal(client.closeReason, undefined);
   client.close();
 });

@@ -6,12 +6,20 @@ import { CARRIERS, day, face } from "./text.js";
 const STATUS = { scheduled: "scheduled", late: "waiting", "departed late": "in flight" };
 /** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
+/** No flight of the data is faster. */
+const MILES_A_MIN_MAX = 12;
 
 /** Whether a flight is late and still at the gate. */
 export const isWaiting = ({ status }) => status === "late";
 
 /** How many minutes ago a flight was due, as far as that is known. */
 const overdue = ({ time_hour: hour, sched_dep_time: due }, moment) => Math.floor((moment - Date.parse(hour) / 1000) / 60) - Number(String(due).slice(3));
+
+/** Whether a flight should have departed or be late by now: until all that was fed is here, its news may still be on the way. */
+export const lacksNews = (record, moment) => record.status === "scheduled" && overdue(record, moment) > LATE_MIN;
+
+/** Whether a late flight can have landed by a moment: its landing may come before other news, from which the clock is. */
+export const canHaveLanded = (record, moment) => !(overdue(record, moment) < (record.dep_delay ?? LATE_MIN) + (record.distance ?? 0) / MILES_A_MIN_MAX);
 
 /** How many minutes a flight at the gate has waited so far; its delay is known when it departs. */
 const waited = (record, moment) => Math.max(LATE_MIN, overdue(record, moment) || 0);

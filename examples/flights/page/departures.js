@@ -1,6 +1,6 @@
 // The departures: the flights that are late, those that are next and, where rows are left, those that left the board last, as
 // parts of one board that has as many rows as fit.
-import { Board, isWaiting } from "./board.js";
+import { Board, canHaveLanded, isWaiting, lacksNews } from "./board.js";
 import { many } from "./text.js";
 
 const ROW = 33;
@@ -25,6 +25,8 @@ export class Departures {
   #gone;
   /** The late flights that left, as what became of them, the newest first. */
   #left = [];
+  /** Those of the moment that is shown. */
+  #leftThen = [];
   /** The keys of the flights that changed since they were drawn: a row that only comes into sight has not. */
   #changed = new Set();
 
@@ -47,12 +49,25 @@ export class Departures {
     this.#left.length = Math.min(this.#left.length, LEFT_MAX);
   }
 
-  /** Draw rows of the view as of a simulated moment: the late flights that were due last, and then those that are due next. */
-  draw(entries, moment, isLive) {
+  /** Whether news of a flight is missing as of a simulated moment. */
+  lacksNews(records, moment) {
+    for (const record of records) if (lacksNews(record, moment)) return true;
+    return false;
+  }
+
+  /**
+   * Draw rows of the view as of a simulated moment: the late flights that were due last, and then those that are due next.
+   * While the page is held at a moment, what has left the view since is not said.
+   */
+  draw(entries, moment, isLive, isHeld = false) {
+    if (!isHeld) this.#leftThen = this.#left;
     const late = entries.filter(({ record }) => record.status !== "scheduled");
-    const next = entries.filter(({ record }) => record.status === "scheduled");
+    const scheduled = entries.filter(({ record }) => record.status === "scheduled");
+    // One whose time has passed without a word is not next.
+    const next = scheduled.filter(({ record }) => !lacksNews(record, moment));
+    const missing = scheduled.length - next.length;
     const shown = new Set(entries.map(({ key }) => key));
-    const left = this.#left.filter(({ key }) => !shown.has(key));
+    const left = this.#leftThen.filter(({ key, record }) => !shown.has(key) && (record.status !== "landed" || canHaveLanded(record, moment)));
     const isFirst = this.#find("table").hidden;
     const isEmpty = entries.length + left.length === 0;
     this.#find("table").hidden = isEmpty;
@@ -60,14 +75,15 @@ export class Departures {
     const rows = this.#fit();
     const [lateRows, nextRows] = shares(rows, late.length, next.length);
     // At first, all are new.
-    const changed = isFirst ? undefined : this.#changed;
+    const changed = isFirst || isHeld ? undefined : this.#changed;
     this.#late.show(late.slice(late.length - lateRows), moment, changed);
     this.#next.show(next.slice(0, nextRows), moment, changed);
-    this.#changed.clear();
+    if (!isHeld) this.#changed.clear();
     const hasRoom = this.#fill(left, rows - lateRows - nextRows, moment);
     const waiting = late.filter(({ record }) => isWaiting(record)).length;
     this.#write(".late-count", late.length ? `${many(late.length, "flight")}, ${waiting} of them still at the gate${late.length > lateRows ? `; the ${lateRows} due last:` : ""}` : "none");
-    this.#write(".next-count", next.length ? `${many(next.length, "flight")}${next.length > nextRows ? `; the first ${nextRows}:` : ""}` : "none");
+    const without = missing ? `; ${missing} more past their time, without news yet` : "";
+    this.#write(".next-count", next.length ? `${many(next.length, "flight")}${without}${next.length > nextRows ? `; the first ${nextRows}:` : ""}` : `none${without}`);
     const named = left.slice(0, NAMED_MAX).map(({ record: { carrier, flight, status } }) => `${carrier} ${flight} ${status}`);
     this.#write(".left", hasRoom || !named.length ? "" : `Last to leave the board: ${named.join(", ")}`);
     if (isLive) this.#write(".empty", "No flight is due at this hour.");

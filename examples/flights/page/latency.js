@@ -49,12 +49,6 @@ export class LatencyChart {
     while (this.#samples.length && this.#samples[0][0] < this.#samples.at(-1)[0] - SHOWN_S) this.#samples.shift();
   }
 
-  /** Return for how many whole seconds no change has come; 0 before the first one. */
-  quiet(now) {
-    const newest = this.#samples.findLast(([, latency]) => latency !== null);
-    return newest === undefined ? 0 : Math.floor(now - newest[0]);
-  }
-
   /** Mark what is said of the whole run, each a text and its latency in milliseconds: the axis holds them from now on. */
   mark(marks) {
     this.#marks = marks;

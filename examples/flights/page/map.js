@@ -9,8 +9,10 @@ const [CENTER_X, CENTER_Y] = [487.5, 305];
 const BUSIEST = 6;
 /** So many airports have their code beside their dot, where there is room. */
 const NAMED = 12;
-/** The room that a code takes, in pixels. */
-const [LABEL_WIDTH, LABEL_HEIGHT] = [28, 13];
+/** The room that a code takes, in pixels, and by how much it is nearer to its own dot than to any other one. */
+const [LABEL_WIDTH, LABEL_HEIGHT, NEARER] = [28, 13, 6];
+/** The sides of a dot on which its code may stand, as directions. */
+const SIDES = [[-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [1, -1], [-1, 1], [1, 1]];
 const EDGE = 980;
 const NEW_YORK = [-73.9, 40.7];
 
@@ -94,7 +96,7 @@ export class ArrivalsMap {
     }));
   }
 
-  /** The codes of the busiest airports, each on a side of its dot where neither another dot nor a busier one's code is. */
+  /** The codes of the busiest airports, each on a side of its dot where it can't be read as another one's, and where no busier one's code is. */
   #drawNames(airports, most, unit) {
     // The name of New York takes the room of two codes.
     const [, south] = place(...NEW_YORK);
@@ -106,12 +108,19 @@ export class ArrivalsMap {
     keep(this.#names, airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
       const [x, y] = place(lon, lat);
       const [width, height] = [LABEL_WIDTH / unit, LABEL_HEIGHT / unit];
-      const [beside, above] = [radius(flights, most) + 4 + width / 2, radius(flights, most) + 2 + height / 2];
+      const own = radius(flights, most);
       const { x: edge, y: top, width: across, height: down } = this.#svg.viewBox.baseVal;
-      const free = [[x - beside, y], [x + beside, y], [x, y - above], [x, y + above]].find(([cx, cy]) => (
-        cx - width / 2 >= edge && cx + width / 2 <= edge + across && cy - height / 2 >= top && cy + height / 2 <= top + down
-        && !taken.some((other) => Math.abs(other[0] - cx) < width && Math.abs(other[1] - cy) < height)
-        && !dots.some((dot) => Math.hypot(Math.max(0, Math.abs(dot.x - cx) - width / 2), Math.max(0, Math.abs(dot.y - cy) - height / 2)) < dot.r)));
+      const places = SIDES.map(([right, below]) => {
+        const from = right && below ? own * Math.SQRT1_2 : own;
+        return [x + right * (from + 4 + width / 2), y + below * (from + 2 + height / 2)];
+      });
+      const free = places.find(([cx, cy]) => {
+        const gap = (dot) => Math.hypot(Math.max(0, Math.abs(dot.x - cx) - width / 2), Math.max(0, Math.abs(dot.y - cy) - height / 2)) - dot.r;
+        const nearest = gap({ x, y, r: own }) + NEARER / unit;
+        return cx - width / 2 >= edge && cx + width / 2 <= edge + across && cy - height / 2 >= top && cy + height / 2 <= top + down
+          && !taken.some((other) => Math.abs(other[0] - cx) < width && Math.abs(other[1] - cy) < height)
+          && !dots.some((dot) => !(dot.x === x && dot.y === y) && gap(dot) < nearest);
+      });
       if (free === undefined) return [];
       taken.push(free);
       return [{ key: dest, name: "text", class: "code", "text-anchor": "middle", text: dest, x: free[0].toFixed(1), y: (free[1] + 4 / unit).toFixed(1) }];

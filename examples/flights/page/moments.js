@@ -1,5 +1,7 @@
 // The simulated moments at which the panels of the page stand: each that of the newest record that its view has shown.
 
+/** A page that is behind the feed by more real seconds, and by more simulated ones, says so. */
+const [LATE_S, LATE_MIN_S] = [5, 60];
 /** A panel that is behind the board by more simulated seconds lags, or nothing newer happened in it, as at night. */
 const BEHIND_S = 5 * 60;
 
@@ -29,6 +31,13 @@ export class Moments {
   behind(name) {
     const lag = this.of("departures") - this.of(name);
     return lag > BEHIND_S ? lag : 0;
+  }
+
+  /** By how many simulated seconds the page is behind the feed, where its clock doesn't go at the speed of the feed; 0 otherwise. */
+  late({ fed_until: fed, is_settled: isSettled, speed }) {
+    // At the end of a day, the newest fact may be one that no record shows.
+    const lag = isSettled || speed === null ? 0 : fed - this.newest;
+    return lag > Math.max(LATE_MIN_S, LATE_S * speed) ? lag : 0;
   }
 
   /** Whether everything stands at the end. */

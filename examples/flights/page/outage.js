@@ -7,6 +7,9 @@ const PARTS = {
   kafka: { name: "Kafka", done: "Kafka was killed and restarted" },
 };
 
+/** At night, and where batches take long, nothing comes for some seconds. After more, nothing on the page is live. */
+const QUIET_S = 10;
+
 const BACK = { "catching-up": "Back: catching up", checking: "Back: comparing every record" };
 
 /** When the outage of an event was over, in seconds since 1970; undefined while it is not. One that nothing came after has no length. */
@@ -21,10 +24,13 @@ export class Outages {
   #lost;
   /** Whether all that was fed has come. */
   #isSettled = true;
+  /** For how many seconds no change has come to the demo's subscriber; Infinity before the first one. */
+  #silence = 0;
 
   /** Take the events of a state, and whether the page's views are live. */
-  take({ events, is_settled: isSettled }, isLive, now) {
+  take({ events, is_settled: isSettled, came_s: came }, isLive, now) {
     this.#events = events;
+    this.#silence = came === null ? Infinity : now - came;
     this.#isSettled = isSettled;
     if (this.current !== undefined) this.#isBack = false;
     else if (isLive) this.#isBack = true;
@@ -38,11 +44,11 @@ export class Outages {
     return newest !== undefined && overAt(newest) === undefined ? newest : undefined;
   }
 
-  /** One of live, down, catching-up and checking. */
+  /** One of live, quiet, down, catching-up and checking. */
   get phase() {
     if (this.current !== undefined || this.#lost !== undefined) return "down";
     if (!this.#isBack) return "catching-up";
-    if (this.#events.at(-1)?.is_lossless !== null) return "live";
+    if (this.#events.at(-1)?.is_lossless !== null) return this.#silence < QUIET_S ? "live" : "quiet";
     return this.#isSettled ? "checking" : "catching-up";
   }
 
@@ -61,6 +67,7 @@ export class Outages {
     const { current } = this;
     if (current !== undefined) return `${PARTS[current.part].name} dead`;
     if (this.#lost !== undefined) return "Connection lost";
+    if (this.phase === "quiet") return this.#silence === Infinity ? "No change yet" : `No change for ${Math.floor(this.#silence)} s`;
     return BACK[this.phase] ?? "Live";
   }
 

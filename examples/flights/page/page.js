@@ -20,8 +20,6 @@ const END_STILL_MS = 1200;
 const END_MS_MAX = 3500;
 /** A feed that is slower, in simulated seconds a second, is in no fast motion that is worth a word. */
 const SPEED_MIN = 60;
-/** At night, and where batches take long, nothing comes for some seconds. After more, the page says so beside the latency. */
-const QUIET_S = 10;
 const NOT_LIVE = ["reconnecting", "catching up", "failed"];
 const get = (id) => document.getElementById(id);
 const write = (node, text) => {
@@ -67,7 +65,7 @@ function draw() {
     takeMoments(moments);
     shown = { departures: departures.snapshot(), carriers: [...carriers.values()], delays: [...delays.values()], arrivals: [...arrivals.values()] };
   }
-  board.draw(shown.departures, moments.of("departures") ?? 0, departures.status === "live");
+  board.draw(shown.departures, moments.of("departures") ?? 0, departures.status === "live", isHeld());
   drawCarriers(get("carriers"), get("departed"), shown.carriers);
   drawHeat(get("heat"), shown.delays);
   map.draw(shown.arrivals, arrivals.status === "live");
@@ -80,7 +78,7 @@ function takeMoments(taker) {
   if (departures.status === "live") taker.take("departures", carriers.values());
 }
 
-const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0);
+const isBehind = (taken) => Object.keys(views).some((name) => taken.behind(name) > 0) || board.lacksNews(departures.values(), taken.of("departures"));
 
 /** What the newest record of each panel is: at night, no flight lands for hours, and the map of arrivals is no older for that. */
 const NEWEST = { departures: "as of", carriers: "newest update", delays: "newest update", arrivals: "newest arrival" };
@@ -98,23 +96,34 @@ function drawMoments() {
 
 const PHASES = { starting: "Starting", ending: "Ending: comparing every record", ended: "Ended", lost: "The demo no longer answers" };
 const FIGURES = {
-  "catching-up": "median of the newest 200; the feed waits, and what was fed before is arriving",
-  checking: "median of the newest 200; the feed waits until everything is compared",
-  ending: "median of the newest 200; the feed has stopped, and everything is compared",
-  live: "from the write to Kafka to a subscriber: median of the newest 200",
+  "catching-up": "median of the newest 200 changes; the feed waits, and what was fed before is arriving",
+  checking: "median of the newest 200 changes; the feed waits until everything is compared",
+  ending: "median of the newest 200 changes; the feed has stopped, and everything is compared",
+  live: "from the write to Kafka to a subscriber: median of the newest 200 changes",
+  quiet: "last measured, median of the newest 200 changes; what was fed since is on its way",
+  settled: "last measured, median of the newest 200 changes; all that was fed has come",
   ended: "last measured, from the write to Kafka to a subscriber",
   lost: "last measured, from the write to Kafka to a subscriber",
 };
+
+/** The phases in which the feed runs. */
+const RUNNING = ["live", "quiet"];
 
 function phaseNow() {
   if (ended !== undefined) return "ended";
   if (isStill) return "lost";
   if (state === undefined) return "starting";
-  return outages.phase === "live" && state?.is_ending ? "ending" : outages.phase;
+  return RUNNING.includes(outages.phase) && state.is_ending ? "ending" : outages.phase;
 }
 
-/** Whether nothing comes although the feed runs: the newest latency is then an old one. */
-const isQuiet = (now) => phaseNow() === "live" && chart.quiet(now) >= QUIET_S;
+/** How the clock goes where it doesn't go at the speed of the feed. */
+function pace() {
+  const phase = phaseNow();
+  if (isHeld()) return "stands still until all that was fed is here";
+  if (phase === "checking" || phase === "ending") return "stands still while every record is compared";
+  const late = RUNNING.includes(phase) ? moments.late(state) : 0;
+  return late ? `${lasting(late)} behind the feed` : "";
+}
 
 /** What the page says of the instant. */
 function drawInstant() {
@@ -126,10 +135,13 @@ function drawInstant() {
   const latency = state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), phase === "down" ? outages.sinceWhat : isQuiet(now) ? `median of the newest 200; no change for ${chart.quiet(now)} s` : FIGURES[phase] ?? FIGURES.live);
-  for (const button of document.querySelectorAll("[data-part]")) button.disabled = phase !== "live" || isPressed;
+  write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live);
+  for (const button of document.querySelectorAll("[data-part]")) button.disabled = !RUNNING.includes(phase) || isPressed;
   chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
+  const slower = pace();
+  write(get("pace"), slower);
+  write(get("speed"), phase === "live" && state.speed >= SPEED_MIN && !slower ? `: each second is ${lasting(state.speed)}` : "");
 }
 
 const eventsShown = [];
@@ -159,8 +171,6 @@ function takeState(taken) {
   chart.add(state.samples);
   const { by_visitors: commands, visited } = state;
   write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
-  // The feed waits after an outage, and the page until all of it has come: then its clock has another speed.
-  write(get("speed"), state.speed >= SPEED_MIN && phaseNow() === "live" && !isQuiet(now) ? `: each second is ${lasting(state.speed)}` : "");
   drawEvents();
   if (wasHeld && !isHeld()) soon();
   drawInstant();

@@ -3,7 +3,8 @@ import { html, useEffect, useFollowed, useLayoutEffect, useRef, useState } from 
 import { nowOf } from "./connection.js";
 import { figuresOf } from "./figures.js";
 import { Plot, colorsOf, loadCharts, sizeOf } from "./plot.js";
-import { figure, plural } from "./text.js";
+import { allOf, isCounting } from "./standing.js";
+import { count, figure, plural } from "./text.js";
 
 const EVERY_MS = 400;
 const TIME_MS = 1000;
@@ -12,7 +13,7 @@ const SHARE = 10;
 
 // The figures, which follow the records: a few times a second, or less often if they take long. `onDrawn` gets what is said
 // beside them, of their moment. Returns also the time of that moment, which goes on while nothing changes.
-function useFigures(live, chosen, topic, onDrawn) {
+function useFigures(live, chosen, topic, limit, onDrawn) {
   const [figures, setFigures] = useState();
   const [time, setTime] = useState();
   useEffect(() => {
@@ -23,7 +24,8 @@ function useFigures(live, chosen, topic, onDrawn) {
     const make = () => {
       timer = undefined;
       const began = performance.now();
-      setFigures({ ...figuresOf(live, chosen, topic), records: live.rows });
+      const isLoading = live.state === "loading";
+      setFigures({ ...figuresOf(live, chosen, topic), all: allOf(live, live.rows, limit) ?? live.rows, isLoading, isCounting: isCounting(live) });
       setTime(nowOf());
       wait = Math.max(EVERY_MS, SHARE * (performance.now() - began));
       onDrawn({ live, rows: live.rows, bookmark: live.bookmark });
@@ -63,6 +65,12 @@ function Drawing({ library, figures, colors, label }) {
   return html`<div class="drawing" ref=${place} tabindex="0" role="img" aria-label=${label}><div ref=${element}></div></div>`;
 }
 
+// Of how many of the records the figures are, and when that was: no sum of them is more than that.
+function Of({ figures: { all, drawn = all, isLoading, isCounting: isOpen }, time, noun }) {
+  const of = drawn === all ? plural(all, noun) : `${count(drawn)} of ${plural(all, noun)}`;
+  return html`<span class="muted of">${drawn === all && !isLoading ? of : html`<strong class="cut">${of}${isOpen && " so far"}</strong>`} as of ${time}${isLoading && "; the others are loading"}</span>`;
+}
+
 const Swatch = ({ color }) => html`<i style=${{ background: color }}></i>`;
 
 function Legend({ figures, colors }) {
@@ -93,10 +101,10 @@ function placesOf(places, { kind, names }) {
 }
 
 // `chosen` are the fields to draw; undefined while the records for them have not come: what is drawn stays until then.
-export function Chart({ live, chosen, topic, onDrawn }) {
+export function Chart({ live, chosen, topic, limit, onDrawn }) {
   const suited = useRef();
   if (chosen) suited.current = chosen;
-  const [figures, time] = useFigures(chosen ? live : undefined, suited.current, topic, onDrawn);
+  const [figures, time] = useFigures(chosen ? live : undefined, suited.current, topic, limit, onDrawn);
   const [library, setLibrary] = useState();
   const [failed, setFailed] = useState();
   const [isTable, setTable] = useState(false);
@@ -110,7 +118,7 @@ export function Chart({ live, chosen, topic, onDrawn }) {
     <figure class="chart">
       <figcaption>
         <h2>${figures.title}</h2>
-        <span class="muted of">${plural(figures.records, topic.sow ? "record" : "message")} as of ${time}</span>
+        <${Of} figures=${figures} time=${time} noun=${topic.sow ? "record" : "message"} />
         <button type="button" class="small" aria-pressed=${isTable} onClick=${() => setTable(!isTable)} title="the figures of this chart as a table">Figures</button>
       </figcaption>
       ${!isTable && html`<${Legend} figures=${figures} colors=${colors} />`}

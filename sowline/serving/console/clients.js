@@ -2,6 +2,7 @@
 import { html, useRef, useState } from "./lib.js";
 import { service } from "./service.js";
 import { usePolled } from "./polled.js";
+import { OVER, Rates, meanOf } from "./rates.js";
 import { bytes, clock, count, plural, rate, span } from "./text.js";
 import { commandWords } from "./words.js";
 
@@ -45,7 +46,7 @@ function Client({ one, rate: messages, seen, onDisconnect }) {
           <div><dt>Address</dt><dd><code>${one.address}</code></dd></div>
           ${one.user && html`<div><dt>Program</dt><dd title=${one.agent}>${program}</dd></div>`}
           <div><dt>Connected since</dt><dd>${clock(one.since)}</dd></div>
-          <div><dt>Messages</dt><dd>${messages === undefined ? "–" : `${rate(messages)}/s`}</dd></div>
+          <div><dt title="Messages sent to it: the mean of the last ten seconds">Messages ${OVER}</dt><dd>${rate(messages)}/s</dd></div>
           <div><dt title="What waits to be sent to it, and the limit above which its subscriptions are no longer live">Unsent</dt><dd>${bytes(one.unsent_bytes)} of ${bytes(one.unsent_bytes_max)}</dd></div>
         </dl>
         <button type="button" class="danger-quiet" disabled=${Boolean(seen)} onClick=${() => onDisconnect(one)} aria-label="disconnect client ${one.id}">Disconnect</button>
@@ -63,17 +64,16 @@ function Client({ one, rate: messages, seen, onDisconnect }) {
   `;
 }
 
-// Messages a second that each client was sent between the last two answers.
+// Messages a second that each client was sent, by its id.
 function useMessageRates(answer) {
   const before = useRef();
   const rates = useRef(new Map());
   if (answer && answer !== before.current) {
-    const seconds = before.current && (answer.at - before.current.at) / 1000;
-    const sent = new Map(before.current?.body.clients.map((one) => [one.id, one.sent]));
-    rates.current = new Map(answer.body.clients.filter(({ id }) => seconds && sent.has(id)).map((one) => [one.id, (one.sent - sent.get(one.id)) / seconds]));
     before.current = answer;
+    rates.current = new Map(answer.body.clients.map(({ id }) => [id, rates.current.get(id) ?? new Rates()]));
+    for (const { id, sent } of answer.body.clients) rates.current.get(id).look(sent, answer.at);
   }
-  return rates.current;
+  return new Map([...rates.current].map(([id, { shown }]) => [id, meanOf(shown, answer.at)]));
 }
 
 export function Clients() {

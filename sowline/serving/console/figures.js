@@ -141,6 +141,9 @@ function seriesOf(cells, measures, most, canJoin = true) {
   };
 }
 
+// How many records are in what is drawn.
+const recordsOf = (rows, series, found) => rows.reduce((sum, columns) => series.reduce((part, _, at) => part + (found(columns, at)?.[0].records ?? 0), sum), 0);
+
 const leftOut = (most, all, what) => (all > most ? [`the ${most} largest of ${plural(all, `value`)} of ${what}; a filter shows others`] : []);
 
 // The figures of bars, a treemap or a heatmap.
@@ -168,6 +171,7 @@ function ofGroups(live, chosen) {
     series,
     hasOthers,
     values: table,
+    drawn: recordsOf(rows.map((row) => cells.get(row)), series, found),
     totals: rows.map((row) => totals.get(row)),
     color: color && chart === "treemap" ? { name: measureName(measures[1]), values: values(1) } : undefined,
     notes: [
@@ -229,6 +233,7 @@ function ofTime(live, chosen) {
     series,
     hasOthers,
     values,
+    drawn: recordsOf(rows.map((row) => cells.get(row)), series, found),
     notes: [
       ...(rows.length ? [`dashed: the newest ${per}, which may not be complete`] : []),
       ...(all > rows.length ? [`the newest ${figure(rows.length)} of ${figure(all)} times; a longer one shows all`] : []),
@@ -278,6 +283,7 @@ function ofPoints(live, chosen, topic) {
     series,
     hasOthers: others.length > 0,
     points: found,
+    drawn: all,
     about,
     notes: without ? [`${plural(without, "record")} without both numbers`] : [],
     head: ["record", nameOf(x), nameOf(y), ...(isSplit ? [nameOf(by)] : [])],

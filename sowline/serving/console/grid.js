@@ -287,7 +287,7 @@ export function Grid({ topic, route }) {
         <div class="sheet">
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isTable && html`<${PlainTable} key=${sheet} sheet=${sheet} version=${version} onOpen=${open} topic=${topic} />`}
-          ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} onDrawn=${setCharting} />`}
+          ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} limit=${limit} onDrawn=${setCharting} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused the request.</p>`}
           ${isEmpty && html`<p class="empty">${route.filter || route.condition ? "No record matches now. Records appear here as soon as they match." : topic.sow ? "The topic has no records yet. Published records appear here." : "No message has come since this page was opened."}</p>`}
           ${(isPlain ? !isTable : !drawing?.isBegun) && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}

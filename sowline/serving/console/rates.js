@@ -1,32 +1,42 @@
-// The changes a second of each topic in the last minute, wherever in the console the topics were asked for.
+// Changes a second: of what a grid shows, and of each topic in the last minute, wherever in the console the topics were asked for.
 import { html } from "./lib.js";
 
 const SHOWN_MS = 60_000;
 const MEAN_MS = 10_000;
+// What a mean is of, in words.
+export const OVER = `over ${MEAN_MS / 1000} s`;
 const NEAR_MS_MIN = 500;
 // Answers that are further apart leave a gap: what came in between is not of any one second.
 const NEAR_MS_MAX = 5000;
 
-const rates = new Map();
-let before;
+// The rates of one counter, the oldest first: each between two looks at it.
+export class Rates {
+  shown = [];
+  #before;
+
+  look(counted, at) {
+    const ms = this.#before && at - this.#before.at;
+    if (ms < NEAR_MS_MIN) return;
+    if (ms <= NEAR_MS_MAX && counted >= this.#before.counted) {
+      const recent = this.shown.filter((one) => at - one.at < SHOWN_MS);
+      this.shown = [...recent, { at, value: (counted - this.#before.counted) / (ms / 1000) }];
+    }
+    this.#before = { counted, at };
+  }
+}
+
+const ofTopics = new Map();
 
 // Notes an answer about the topics, and when it came.
 export function note({ body, at }) {
-  const ms = before && at - before.at;
-  if (ms < NEAR_MS_MIN) return;
-  if (ms <= NEAR_MS_MAX) {
-    for (const { name, changes } of body.topics) {
-      const counted = before.counts.get(name);
-      if (!(changes >= counted)) continue;
-      const noted = (rates.get(name) ?? []).filter((one) => at - one.at < SHOWN_MS);
-      rates.set(name, [...noted, { at, value: (changes - counted) / (ms / 1000) }]);
-    }
+  for (const { name, changes } of body.topics) {
+    if (!ofTopics.has(name)) ofTopics.set(name, new Rates());
+    ofTopics.get(name).look(changes, at);
   }
-  before = { at, counts: new Map(body.topics.map(({ name, changes }) => [name, changes])) };
 }
 
 // The rates of a topic, the oldest first.
-export const ratesOf = (name) => rates.get(name) ?? [];
+export const ratesOf = (name) => ofTopics.get(name)?.shown ?? [];
 
 // The mean of the rates until a time; undefined while it can't be known that there was none. Changes come in batches, and a view's a moment after its source's: in a single
 // second, one of them may have none.

@@ -6,10 +6,10 @@ import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
 import { usePolled } from "./polled.js";
+import { OVER, Rates, meanOf } from "./rates.js";
 import { lateness, sourceLateness } from "./topics.js";
 
 const RATE_MS = 1000;
-const RATE_LOOKS = 5;
 const LAG_MS = 1000;
 
 const STATES = {
@@ -25,21 +25,27 @@ const STATES = {
 // Charts and pivots are of all records, unless they are made in the browser.
 const OF_FIRST = { chart: "the chart is of the records in the browser: ", pivot: "the pivot is of the records in the browser: " };
 
-// Changes per second over the last seconds: they come in batches, so that a single second says little.
+// The changes a second that come while the records are live; undefined until they have been for long enough.
 function useRate(live) {
-  const [now, setNow] = useState(0);
+  const [now, setNow] = useState();
   useEffect(() => {
-    const look = () => ({ messages: live?.messages ?? 0, at: performance.now() });
-    const looks = [look()];
-    const timer = setInterval(() => {
-      looks.push(look());
-      if (looks.length > RATE_LOOKS + 1) looks.shift();
-      setNow((looks.at(-1).messages - looks[0].messages) / ((looks.at(-1).at - looks[0].at) / 1000));
-    }, RATE_MS);
+    setNow(undefined);
+    let rates = new Rates();
+    const look = () => {
+      if (live?.state === "live") rates.look(live.messages, performance.now());
+      else rates = new Rates();
+      setNow(meanOf(rates.shown, performance.now()));
+    };
+    look();
+    const timer = setInterval(look, RATE_MS);
     return () => clearInterval(timer);
   }, [live]);
   return now;
 }
+
+// What comes, and over which time it is counted.
+const CAME = "the mean of the last ten seconds, as they come to this page: with conflation, several changes of a record in one interval are one";
+const namesOf = (live, topic) => (live?.isGrouped ? "changed groups" : topic.sow ? "changes" : "messages");
 
 // What is shown while something else is refused, in words.
 function shownInstead({ asked, stoppedAt }, refused) {
@@ -59,7 +65,7 @@ function stateOf(live, isLoading, sheet, served, topics) {
   return source ? ["warn", source] : STATES.live;
 }
 
-// How many records match, if the grid does not hold all of them; and how to come to the others.
+// How many records match, if the browser does not hold all of them; and how to come to the others.
 function cutOf(live, limit) {
   const most = live.isPage ? Math.min(limit, PAGE_MAX) : limit;
   if (live.isGrouped || live.groups || !(live.cut > 0 || live.matches > most)) return {};
@@ -67,8 +73,14 @@ function cutOf(live, limit) {
   return live.matches > most ? { all: live.matches, hint: remedy } : { hint: `more match: ${remedy}` };
 }
 
-// How many records the grid will hold once those that are still to come are there.
+// How many records the browser will hold once those that are still to come are there.
 const dueOf = (live, rows, limit) => (live?.state === "loading" && live.matches > rows ? Math.min(live.matches, limit) : undefined);
+
+// How many records there are of which the browser holds so many: undefined if it holds all.
+export const allOf = (live, rows, limit, { all } = cutOf(live, limit)) => all ?? dueOf(live, rows, limit);
+
+// Whether there may be more records, of which nobody knows yet how many.
+export const isCounting = (live) => live?.state === "loading" && live.matches === undefined;
 
 export function Standing({ live, refused, isLoading, sheet, limit, topic, tab }) {
   const now = useRate(live);
@@ -77,15 +89,15 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
   const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served, answer?.body.topics);
   // What is drawn is of one moment: its number of rows is not that of records which came since.
   const { rows = 0, bookmark } = sheet?.shown ?? live ?? {};
-  // How many there are is counted while the first of them are shown.
-  const isComing = live?.state === "loading" && live.matches === undefined;
-  const { all = dueOf(live, rows, limit), hint } = live && topic.sow ? cutOf(live, limit) : {};
+  const cut = live && topic.sow ? cutOf(live, limit) : {};
+  const { hint } = cut;
+  const all = allOf(live, rows, limit, cut);
   return html`
     <div class="standing">
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
-      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}${isComing && " so far"}</span>
+      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}${isCounting(live) && " so far"}</span>
       ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
-      ${!asOf() && !live?.stoppedAt && html`<span class="muted rate">${rate(now)} ${topic.sow ? "changes" : "messages"}/s</span>`}
+      ${!asOf() && !live?.stoppedAt && html`<span class="muted rate" title=${CAME}>${rate(now)} ${namesOf(live, topic)}/s ${OVER}</span>`}
       ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}

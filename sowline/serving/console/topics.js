@@ -2,7 +2,7 @@
 import { html, useEffect } from "./lib.js";
 import { kindOf, isComputed } from "./origin.js";
 import { usePolled } from "./polled.js";
-import { Spark, meanOf, ratesOf } from "./rates.js";
+import { OVER, Spark, meanOf, ratesOf } from "./rates.js";
 import { bytes, count, plural, rate, second, span } from "./text.js";
 import { IndexKind } from "./words.js";
 import { writeRoute } from "./route.js";
@@ -80,7 +80,7 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td data-label="Type">${kindOf(topic)}</td>
       <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} in the last ten seconds" /> <span>${newest}</span></span></td>
+      <td class="number" data-label="Changes/s ${OVER}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} ${OVER}" /> <span>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
@@ -132,7 +132,7 @@ export function Topics() {
           <table class="list topics">
             <thead><tr>
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number changes" title="Changes a second that this query service applied: the mean of the last ten seconds, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s</th>
+              <th scope="col" class="number changes" title="Changes a second that this query service applied: the mean of the last ten seconds, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s ${OVER}</th>
               <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
               <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th>
               <th scope="col" class="number" title="Input that could not be applied, as Kafka keeps it">Dead letters</th>
