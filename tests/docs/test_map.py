@@ -12,30 +12,6 @@ import pytest
 from tests.docs.test_privates import tree_of
 from tests.mutants.scope import ROOT, modules, own_test
 
-NO_FILE = "tested by files of other names"
-TOO_LITTLE = "its own file runs less than the floor of it"
-
-NOT_YET: dict[str, str] = {
-    # materializer
-    "materializer/sowline_materializer/core/views.py": TOO_LITTLE,
-    # query_service
-    "query_service/sowline_query_service/index/bounds.py": TOO_LITTLE,
-    "query_service/sowline_query_service/index/filling.py": NO_FILE,
-    "query_service/sowline_query_service/index/rows.py": TOO_LITTLE,
-    "query_service/sowline_query_service/replica/partition_replica.py": TOO_LITTLE,
-    # sowline.codecs
-    "sowline/codecs/protobuf/codec.py": NO_FILE,
-    "sowline/codecs/protobuf/reading.py": NO_FILE,
-    "sowline/codecs/protobuf/writing.py": NO_FILE,
-    # views
-    "views/sowline_views/core/joined_tables.py": NO_FILE,
-    "views/sowline_views/core/joins.py": NO_FILE,
-    "views/sowline_views/core/native_groups.py": NO_FILE,
-    "views/sowline_views/core/source_partition.py": NO_FILE,
-    "views/sowline_views/core/states.py": TOO_LITTLE,
-}
-"""Modules that are not there yet, each with what it lacks: their number only goes down."""
-
 
 def has_behavior(module: str) -> bool:
     """Whether a module has something to run: a function that does something."""
@@ -60,22 +36,8 @@ def mapped(paths: Iterable[str] = ()) -> list[str]:
 
 def test_each_module_has_its_test_file() -> None:
     """At the same path below `tests/unit/`, so that a reader finds what a module does and who tests it."""
-    missing = [one for one in mapped() if not (ROOT / own_test(one)).exists() and one not in NOT_YET]
+    missing = [one for one in mapped() if not (ROOT / own_test(one)).exists()]
     assert not missing, "\n".join(f"{one}: expected {own_test(one)}: write it" for one in missing)
-
-
-def test_the_exceptions_are_some() -> None:
-    """A module that has its file, or is gone, is no exception; `make coverage` says whose file runs enough."""
-    there = {one: TOO_LITTLE if (ROOT / own_test(one)).exists() else NO_FILE for one in mapped()}
-    stale = [one for one, lack in NOT_YET.items() if there.get(one) != lack]
-    assert not stale, "\n".join(
-        f"NOT_YET: {one}: expected {there.get(one, 'no entry')!r}, got {NOT_YET[one]!r}" for one in stale
-    )
-
-
-def test_the_exceptions_are_in_order() -> None:
-    """So that two branches that delete lines of them merge."""
-    assert list(NOT_YET) == sorted(NOT_YET)
 
 
 @pytest.mark.parametrize(

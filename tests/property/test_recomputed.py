@@ -17,6 +17,7 @@ from sowline_materializer.admin.recomputed import JoinedRecords, SourceRecord, r
 from sowline_materializer.core.record import Record, decode_record
 from tests.memory_store import MemoryStore
 from tests.property import test_view_joins
+from tests.property.join_steps import TOPICS, step
 from tests.property.join_world import Joins, Side
 from tests.property.view_reference import VIEWS, Body
 from tests.property.view_world import SourceModel, as_text, defined
@@ -147,9 +148,9 @@ def records_of(side: Side, number: int) -> list[tuple[bytes, Record]]:
 @given(taken=st.lists(test_view_joins.steps, max_size=40))
 def test_a_view_with_joins_computed_again(view: str, taken: list[tuple[str, Any, Any]]) -> None:
     """The records of each partition are those of the view, which equals another recomputation."""
-    joins = Joins(test_view_joins.TOPICS, view)
+    joins = Joins(TOPICS, view)
     for kind, given_, more in taken:
-        test_view_joins.step(joins, kind, given_, more)
+        step(joins, kind, given_, more)
     joins.settle()
     joined = []
     for join in joins.joins:

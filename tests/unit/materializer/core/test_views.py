@@ -1,6 +1,6 @@
 """The fold of a view: what messages of partial states do to the records of one of its partitions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -686,3 +686,102 @@ def test_a_view_may_read_a_view() -> None:
     assert second.reflected == {0: "3"}
     pass_on(owner.write(one=None))
     assert (second.records, second.reflected) == ({}, {0: "4"})
+
+
+# with an accelerator
+
+
+class StandInAccelerator:
+    """Notes what it is asked to merge and to write. tests/property/test_native_views.py compares the real one."""
+
+    def __init__(self, groups: int | None) -> None:
+        self.groups = groups
+        """How many groups it merges; None if only Python can."""
+        self.asked: list[Any] = []
+
+    def apply(self, records: Sequence[LogRecord], start: int, state: Any) -> int:
+        """Apply none of the log records."""
+        return start
+
+    def merge_states(self, states: bytes, source: int, reached: Position, state: Any) -> int | None:
+        """Return the number of groups."""
+        self.asked.append(("merge", states, source, reached))
+        return self.groups
+
+    def write_states(self, state: Any, reflects: Any, taken: str | None) -> None:
+        """Write nothing."""
+        self.asked.append(("write", reflects, taken))
+
+
+def apply_with(accelerator: StandInAccelerator, core: ViewCore, value: bytes, headers: Headers) -> Step:
+    """Apply one message with an accelerator."""
+    overlay = Overlay(core.store)
+    record = LogRecord(core.checkpoint.next_offset, 1000, None, value, headers)
+    return Applier(core.definition, 0, core.checkpoint, overlay, accelerator).apply([record])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_plain_states_are_merged_by_the_accelerator(ends: bool) -> None:
+    """It writes the groups. Only the last part of a message moves what is reflected, and what is taken."""
+    core, _ = began()
+    accelerator = StandInAccelerator(groups=1)
+    north = ("5", NORTH, state("north", 3, 1))
+    one = message(core, "-1", "5", north, ends=ends, taken="orders:0@5" if ends else "")
+    step = apply_with(accelerator, core, one.encode(), COMMAND)
+    merge, write = accelerator.asked
+    assert (merge[0], merge[2:]) == ("merge", (0, Position(0, -1)))
+    assert orjson.loads(merge[1])[0][:2] == ["5", NORTH]
+    assert write == ("write", (0, Position(0, 5)) if ends else None, "orders:0@5" if ends else None)
+    assert step.checkpoint.reflected == {0: Position(0, 5 if ends else -1)}
+
+
+def test_a_message_that_changes_no_group_is_reflected() -> None:
+    """The accelerator has nothing to write; the position is reported without a change."""
+    core, _ = began()
+    accelerator = StandInAccelerator(groups=0)
+    step = apply_with(accelerator, core, message(core, "-1", "5").encode(), COMMAND)
+    assert [one[0] for one in accelerator.asked] == ["merge"]
+    assert (step.changes, step.checkpoint.reflected) == ([], {0: Position(0, 5)})
+
+
+def test_python_merges_what_the_accelerator_can_not() -> None:
+    """It was asked, and has done nothing."""
+    core, _ = began()
+    accelerator = StandInAccelerator(groups=None)
+    one = message(core, "-1", "5", ("5", NORTH, state("north", 3, 1)))
+    (change,) = apply_with(accelerator, core, one.encode(), COMMAND).changes
+    assert [one[0] for one in accelerator.asked] == ["merge"]
+    assert orjson.loads(change.body or b"") == {"region": "north", "qty": 3, "orders": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "headers", "expected"),
+    [
+        ({"is_snapshot": True}, COMMAND, "change"),
+        ({}, [*COMMAND, ("traceparent", b"x")], "change"),
+        ({"definition": "another"}, COMMAND, "other definition"),
+        ({"up_to": "-1"}, COMMAND, "repeat"),
+        ({"after": "7", "up_to": "9"}, COMMAND, "dead:partials missing"),
+        ({"up_to": "x"}, COMMAND, "dead:invalid bookmark"),
+        ({"taken": "customers"}, COMMAND, "dead:bad message"),
+    ],
+    ids=lambda part: str(part)[:30],
+)
+def test_other_messages_are_left_to_python(change: dict[str, Any], headers: Headers, expected: str) -> None:
+    """A snapshot, one with a trace, one that does not count, and one that is refused."""
+    core, _ = began()
+    accelerator = StandInAccelerator(groups=1)
+    one = message(core, "-1", "5", ("5", NORTH, state("north", 3, 1)))
+    value = msgspec.structs.replace(one, **change).encode()
+    step = apply_with(accelerator, core, value, headers)
+    assert accelerator.asked == []
+    found = [*step.outcomes.values(), *("change" for _ in step.changes)]
+    assert found == [expected]
+
+
+def test_a_value_that_is_no_message_is_left_to_python() -> None:
+    """It refuses it."""
+    core, _ = began()
+    accelerator = StandInAccelerator(groups=1)
+    assert reasons(apply_with(accelerator, core, b"{", COMMAND)) == ["bad message"]
+    assert accelerator.asked == []

@@ -1,5 +1,6 @@
 """Bounds: doubles compared with any constant as the filter language compares them."""
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.language.filter.arrays import compare
-from sowline_query_service.index.bounds import INVERSE, bound, related_to
+from sowline_query_service.index.bounds import INVERSE, NONE_HOLDS, Bound, bound, related_to
 
 NAMES = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
 CONSTANTS = st.one_of(
@@ -47,3 +48,39 @@ def test_a_row_without_a_number_is_in_no_relation(name: str) -> None:
 def test_null_is_no_bound() -> None:
     """Nothing is known of a comparison with it."""
     assert bound("=", None) is None
+
+
+ALL_HOLD = ("!=", inf)
+
+
+@pytest.mark.parametrize(
+    ("name", "constant", "relation"),
+    [
+        ("=", "05", ("=", 5.0)),
+        ("<=", True, ("<=", 1.0)),
+        ("<", "x", ("<", inf)),
+        ("=", nan, NONE_HOLDS),
+        (">", nan, NONE_HOLDS),
+        ("!=", nan, ALL_HOLD),
+        ("=", 2**53 + 1, NONE_HOLDS),
+        ("!=", 2**53 + 1, ALL_HOLD),
+        ("<", 2**53 + 1, ("<=", 2.0**53)),
+        ("<=", 2**53 + 1, ("<=", 2.0**53)),
+        (">", 2**53 + 1, (">", 2.0**53)),
+        (">=", 2**53 + 1, (">", 2.0**53)),
+        ("<", 2**53 + 3, ("<=", 2.0**53 + 2)),
+        (">=", 2**53 + 3, (">", 2.0**53 + 2)),
+    ],
+)
+def test_each_kind_of_constant_has_its_bound(name: str, constant: Any, relation: Bound) -> None:
+    """An integer between two doubles is compared by the lower one, whichever of them its own double is."""
+    assert bound(name, constant) == relation
+
+
+@pytest.mark.parametrize(
+    ("relation", "expected"),
+    [(NONE_HOLDS, [False, False, False]), (ALL_HOLD, [True, True, False])],
+)
+def test_a_bound_may_hold_for_all_numbers_or_none(relation: Bound, expected: list[bool]) -> None:
+    """A row without a number stays outside."""
+    assert related_to(np.array([-1e308, 0.0, nan]), relation).tolist() == expected

@@ -1,9 +1,11 @@
 """The replica of a partition: loading, following, and going back."""
 
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,16 +16,23 @@ from sowline.changes.changes_reader import ChangesMissing
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.config.topic_fields import HistoryDefinition
+from sowline.language.emodb.writes import Writes
 from sowline.model.position import Position, before_the_log
 from sowline_query_service.index.rows import Rare, Rows
 from sowline_query_service.replica.history import PartitionHistory
 from sowline_query_service.replica.partition_replica import (
     CHANGE_BYTES,
     INDEX_STEP,
+    RUN_MIN,
+    Head,
     PartitionReplica,
     whole_records,
 )
-from sowline_query_service.replica.plain_run import EventAtOffset
+from sowline_query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun
+from sowline_query_service.replica.timeline import Timeline
+from tests.panics import panic
+
+WRITES = Writes(1, "0" * 32, 0, 0, 0)
 
 
 def change(offset: int, key: int = 1, body: bytes | None = b"{}", nth: int = 0, **given: Any) -> Change:
@@ -383,3 +392,202 @@ def test_positions_lie_between_their_offsets(offset: int) -> None:
     position = Position(0, offset)
     assert offset - INDEX_STEP <= replica.offset_for(position) <= min(offset + 1, count)
     assert offset + 1 <= replica.offset_behind(position) <= min(offset + INDEX_STEP, count)
+
+
+# snapshots
+
+
+def test_a_snapshot_has_the_state_of_a_partition() -> None:
+    """A replica that begins with it follows from there. While nothing is known, there is none."""
+    assert replica_of().head is None
+    reported = progress(7, 6)._replace(log_id="log", reflected={1: Position(0, 3)}, taken={1: "orders:0@3"})
+    replica = replica_of(change(5), change(6), reported)
+    assert replica.head is not None
+    restored = PartitionReplica(3, Rows(), 100)
+    restored.restore(replica.head, replica.index)
+    assert (restored.is_restored, restored.head, restored.index) == (True, replica.head, replica.index)
+    assert (restored.reflected, restored.taken) == ({1: Position(0, 3)}, {1: "orders:0@3"})
+    restored.load(placed([change(8, 2, after=Position(0, 6))], 3))
+    assert (restored.held, restored.changed_time) == (Position(0, 8), 1008)
+
+
+def test_a_time_that_is_none_is_not_restored() -> None:
+    """Version 0.1 let a producer's time move log time beyond the year 9999."""
+    replica = PartitionReplica(3, Rows(), 100)
+    replica.restore(Head(Position(0, 5), 6, 10**17, 10**17), [])
+    assert (replica.time, replica.changed_time) == (0, 0)
+
+
+def test_a_replica_begins_again_with_nothing() -> None:
+    """Its records are gone, and so is all that it knew of the changes topic."""
+    replica = replica_of(change(5), progress(6, 5)._replace(log_id="log", reflected={0: Position(0, 1)}))
+    replica.apply(placed([change(7, 2, after=Position(0, 5))], 2))
+    replica.begin_again()
+    assert (held(replica), replica.position, replica.log_id, replica.next_offset) == ({}, None, "", 0)
+    assert (replica.time, replica.changed_time, replica.changes_applied) == (0, 0, 0)
+    assert (replica.reflected, replica.taken, replica.index, replica.ring.oldest) == ({}, {}, [], None)
+
+
+# the log
+
+
+def test_the_log_is_the_one_that_the_era_applies() -> None:
+    """A progress event of the era names it; in a new era it is not known until one does."""
+    replica = replica_of(change(5), progress(6, 5)._replace(log_id="first"))
+    assert replica.reached == (Position(0, 6), "first")
+    replica.apply(placed([replace(change(0), position=Position(1, 0), after=Position(0, 5))], 2))
+    assert replica.reached == (Position(1, 0), "")
+    replica.apply(placed([progress(9)._replace(position=Position(0, 9), log_id="first")], 3))
+    assert replica.log_id == ""
+
+
+def test_a_log_that_no_event_has_named_is_taken_from_kafka() -> None:
+    """One that an event has named stays."""
+    replica = replica_of(change(5))
+    replica.take_log("log")
+    replica.take_log("another")
+    assert replica.log_id == "log"
+
+
+# the ring, and the timeline of documents
+
+
+def test_the_ring_has_the_changes_of_a_record() -> None:
+    """The newest first; and its oldest change of all."""
+    replica = replica_of(change(5))
+    assert replica.ring.oldest is None
+    replica.apply(placed([change(6), change(7, 2), change(8)], 1))
+    assert [one.position.offset for one in replica.ring.newest_first(b"1")] == [8, 6]
+    assert replica.ring.oldest == change(6)
+
+
+def test_a_view_is_reflected_up_to_its_newest_change() -> None:
+    """With joins, also what its owner had taken by then."""
+    reflects = (1, Position(0, 3))
+    replica = replica_of(change(5, reflects=reflects, taken="orders:0@3"))
+    assert (replica.reflected, replica.taken) == ({1: Position(0, 3)}, {1: "orders:0@3"})
+    replica.apply(placed([change(6, reflects=(1, Position(0, 4)))], 1))
+    assert (replica.reflected, replica.taken) == ({1: Position(0, 4)}, {1: "orders:0@3"})
+
+
+def test_writes_of_documents_are_noted_where_they_stand() -> None:
+    """Those that are loaded and those that are followed; a progress event moves the time on."""
+    timeline = Timeline(1000)
+    replica = PartitionReplica(3, Rows(), 100, timeline=timeline)
+    writes = {"op": "delta", "writes": WRITES}
+    replica.load(placed([change(5, **writes), change(6, **writes), change(5, **writes)], 50))
+    replica.loaded()
+    replica.apply(placed([change(7, **writes), progress(9, 7)], 53))
+    assert [write.offset for write in timeline.newest_first(b"1")] == [53, 51, 50]
+    assert timeline.floor == 1009 - 1000
+
+
+# loads by the native core
+
+
+class PlainChanges:
+    """Plain changes that a native core has read, and how it loads them."""
+
+    def __init__(self, changes: Sequence[Change], load: Any) -> None:
+        self.highest = max(one.position for one in changes)
+        self.load = load
+        self._count = len(changes)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def rows(self, numbers: object) -> bytes:
+        """Return that no key has a row."""
+        return np.full(self._count, -1, np.int64).tobytes()
+
+
+def run_of(changes: Sequence[Change], load: Any, start: int = 0) -> PlainRun:
+    """Return changes as a run, from an offset of the changes topic on."""
+    messages = MessageColumns(
+        ["orders.changes"] * len(changes),
+        [3] * len(changes),
+        list(range(start, start + len(changes))),
+        [one.sow_key for one in changes],
+        [one.body for one in changes],
+        [one.headers() for one in changes],
+    )
+    return PlainRun(messages, 0, PlainChanges(changes, load))
+
+
+NOTHING_WRITTEN = SimpleNamespace(
+    **dict.fromkeys(("rows", "eras", "offsets", "nths", "times", "made", "digests"), b"")
+)
+LONG_RUN = [change(number, number % 3) for number in range(RUN_MIN)]
+
+
+def test_a_run_is_loaded_by_the_native_core() -> None:
+    """The replica takes the state that it returns: position, era, times, and the entries of the index."""
+    after = SimpleNamespace(
+        era=0, position=(0, 7, 0), times=(1007, 1006), since_indexed=4, entries=[((0, 2, 0), 12)]
+    )
+    replica = PartitionReplica(3, Rows(), 100)
+    replica.load([run_of(LONG_RUN, lambda *given: (after, NOTHING_WRITTEN), 10)])
+    assert (replica.held, replica.time, replica.changed_time) == (Position(0, 7), 1007, 1006)
+    assert (replica.index, replica.next_offset) == ([(Position(0, 2), 12)], 18)
+    assert not replica.native_has_failed
+
+
+def test_a_run_may_move_nothing() -> None:
+    """All of its changes are old: only the offset moves."""
+    after = SimpleNamespace(era=None, position=None, times=None, since_indexed=8, entries=[])
+    replica = PartitionReplica(3, Rows(), 100)
+    replica.load(placed([change(50)]))
+    replica.load([run_of(LONG_RUN, lambda *given: (after, NOTHING_WRITTEN), 10)])
+    assert (replica.held, replica.time, replica.next_offset) == (Position(0, 50), 1050, 18)
+
+
+def test_the_native_core_gets_the_state_of_the_load() -> None:
+    """It decides by it which changes are newer, and when the index gets its next entry."""
+    asked: list[Any] = []
+    after = SimpleNamespace(era=None, position=None, times=None, since_indexed=8, entries=[])
+
+    def load(tables: Any, found: Any, before: Any, index_step: int) -> Any:
+        asked.append((before.era, before.position, before.since_indexed, index_step))
+        return after, NOTHING_WRITTEN
+
+    replica = PartitionReplica(3, Rows(), 100)
+    replica.load([*placed([change(50), change(51)]), run_of(LONG_RUN, load, 10)])
+    assert asked == [(0, Position(0, 51), 1, INDEX_STEP)]
+
+
+def test_after_a_panic_python_loads_all_runs() -> None:
+    """This one, which the native core has not begun to write, and those that follow."""
+    replica = PartitionReplica(3, Rows(), 100)
+    ROWS[replica] = replica._rows
+    replica.load([run_of(LONG_RUN, panic)])
+    assert replica.native_has_failed
+    replica.load([run_of([change(20 + n, 7) for n in range(RUN_MIN)], None, RUN_MIN)])
+    assert held(replica) == {b"0": 6, b"1": 7, b"2": 5, b"7": 27}
+    assert replica.next_offset == 2 * RUN_MIN
+
+
+def test_a_short_run_is_loaded_by_python() -> None:
+    """A call of the native core costs more than it spares."""
+    replica = PartitionReplica(3, Rows(), 100)
+    replica.load([run_of(LONG_RUN[: RUN_MIN - 1], None)])
+    assert replica.held == Position(0, RUN_MIN - 2)
+
+
+def test_another_error_of_a_load_is_raised() -> None:
+    """It is no panic."""
+
+    def refuse(*given: object) -> None:
+        raise TypeError("expected a dict")
+
+    with pytest.raises(TypeError, match="expected a dict"):
+        PartitionReplica(3, Rows(), 100).load([run_of(LONG_RUN, refuse)])
+
+
+def test_the_changes_of_a_run_are_whole() -> None:
+    """Each of its log records has one change. A change of several before it is whole with its last one only."""
+    run = run_of([change(7), change(8, 2)], None, 2)
+    first = placed([change(5, last=False)])
+    assert whole_records([run]) == ([run], [])
+    assert whole_records([*first, run]) == ([*first, run], [])
+    later = placed([change(9, last=False)], 4)
+    assert whole_records([run, *later]) == ([run], later)

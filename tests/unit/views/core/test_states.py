@@ -160,3 +160,25 @@ def test_an_infinite_extreme_can_be_read() -> None:
     read = read_partials(message.encode()).states[0].state
     assert read != NO_STATE
     assert bytes(read) == b'["[\\"-Infinity\\"]", 1, [[1e999, 1e999]], [[0, 0, [0, 0, 0]], "1", [100]]]'
+
+
+def test_loaded_records_are_kept_until_the_snapshot_has_them() -> None:
+    """Those that count, as their bodies are or as the projection is. Kept longer, they would fill the memory."""
+    source = SourceModel(0)
+    source.write(b"1", {"open": True, "qty": 2})
+    source.write(b"2", {"open": False, "qty": 3})
+    whole, projected = states(filter="/open = TRUE"), states(projection=["/qty * 2 AS /twice"])
+    for of in (whole, projected):
+        of.load(iter(source.newest))
+    assert list(whole.take_loaded()) == [StateChange("1", b'{"open":true,"qty":2}')]
+    assert list(whole.take_loaded()) == []
+    assert dict(projected.take_loaded()) == {"1": b'{"twice":4}', "2": b'{"twice":6}'}
+
+
+def test_joined_records_are_loaded_one_by_one() -> None:
+    """Each with its matches; one that does not count is none."""
+    of = states(filter="/open = TRUE")
+    of.add(b"1", {"open": True}, (0, 0, Position(0, 0)))
+    of.add(b"2", {"open": False}, (0, 0, Position(0, 1)))
+    of.add(b"3", None, (0, 0, Position(0, 2)))
+    assert list(of.take_loaded()) == [StateChange("1", b'{"open":true}')]
