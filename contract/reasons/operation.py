@@ -51,8 +51,8 @@ OPERATION = (
     Reason(
         "definition changed",
         "the state of topic orders was made under another definition. Restore key, key_domain, message_type,"
-        " partitions, preprocessing, enrichment, documents, template, sow and framing in topics.yaml, or stop the"
-        " materializers and run sowline rebuild",
+        " partitions, preprocessing, enrichment, documents, sow and framing in topics.yaml, or stop the materializers"
+        " and run sowline rebuild",
         "The stored state, the backup or the fanout's output belongs to another definition of the topic.",
     ),
     Reason(

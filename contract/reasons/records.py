@@ -149,7 +149,7 @@ RECORDS = (
     ),
     Reason(
         "unknown format",
-        "expected state of format 1 or 2, got one of format 3, written by 0.3.0. It is left unchanged: run that"
+        "expected state of format 1 to 3, got one of format 4, written by 0.3.0. It is left unchanged: run that"
         " version or a newer one; this is Sowline 0.1.0",
         "This version doesn't know the [format](operate.md#the-stored-format) of the state, change or backup.",
     ),

@@ -14,7 +14,8 @@ use crate::plan::Demands;
 use crate::position::Position;
 
 /// The `op` of a change of a group, which may change only its states.
-const PARTIALS: &str = "partials";
+/// The `op` of changes that subscribers may not see: `Change.shows_nothing_new`.
+const UNSEEN: [&str; 2] = ["partials", "define"];
 
 /// One message of a change: subscriptions of one connection that it is for, at least one.
 struct Outgoing {
@@ -153,7 +154,7 @@ impl Batch<'_> {
             before: previous.as_ref().map(|body| body.as_bytes()),
         };
         let op = change.getattr(intern!(py, "op"))?;
-        if op.cast::<PyString>()?.to_str()? == PARTIALS && bodies.now == bodies.before {
+        if bodies.now == bodies.before && UNSEEN.contains(&op.cast::<PyString>()?.to_str()?) {
             return Ok(Some(()));
         }
         if self.plan.audience.no_redundant > 0

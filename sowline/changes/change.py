@@ -4,8 +4,9 @@ Its Kafka key is the SOW key. Its value is the new body; null means that the rec
 small JSON object, `sow.previous` the previous body. An update may have the header `sow.delta` with the fields that it
 changed, for other readers: nothing here reads it.
 
-A change of a document is a write: `sow.document` holds the metadata of its writes, `sow.text` the delta. If the
-document is gone, the value is empty and not null, because the metadata outlives the document.
+A change of a document is a write, or the `define` of another template: `sow.document` holds the metadata of its
+writes, `sow.text` the delta. If the document is gone, the value is empty and not null, because the metadata outlives
+the document.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ import msgspec
 import orjson
 
 from sowline.changes.position_text import position_before, position_text
-from sowline.commands.command import PARTIALS, Headers, Origin
-from sowline.commands.stored_format import FORMAT
+from sowline.commands.command import DEFINE, PARTIALS, Headers, Origin
+from sowline.commands.stored_format import FORMAT, TEMPLATE_FORMAT
 from sowline.commands.traceparent import TRACEPARENT
 from sowline.language.emodb.writes import DocumentMetadata, Writes
 from sowline.model.difference import ChangeDelta, Keys, difference
@@ -138,10 +139,14 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def shows_nothing_new(self) -> bool:
-        """Whether only the states of a group have changed, and not its record: subscribers get no message."""
+        """Whether only what readers don't see has changed: the states of a group, or hidden fields of a document.
+
+        Subscribers get no message.
+        """
         # An owner of a source partition that starts writes all states again (test_views_equal_a_recomputation). And
-        # while `having` hides a group, its states change, too.
-        return self.op == PARTIALS and self.body == self.previous
+        # while `having` hides a group, its states change, too. A template may set a field to what a document has
+        # (test_a_field_that_a_template_repeats_comes_back).
+        return self.op in (PARTIALS, DEFINE) and self.body == self.previous
 
     @property
     def rank(self) -> Rank:
@@ -218,6 +223,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             # invalid record. The format number makes it refuse the event
             # (test_an_event_written_again_has_the_second_format).
             rare["v"] = FORMAT
+        if self.op == DEFINE:
+            # An owner of an earlier version would load these changes, and refuse the rest of their `define`.
+            rare["v"] = TEMPLATE_FORMAT
         if self.origin is not None:
             rare["origin"] = str(self.origin)
         if self.reflects is not None:

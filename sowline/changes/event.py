@@ -11,9 +11,8 @@ from sowline.changes.partials import read_reflected
 from sowline.changes.position_text import read_position, read_position_before
 from sowline.changes.progress import CATCH_UP_KEY, LOG_BEGIN, PROGRESS_KEY, Begin, Progress
 from sowline.commands.command import Headers, Origin
-from sowline.commands.stored_format import FIRST_FORMAT, require_format
+from sowline.commands.stored_format import FIRST_FORMAT, read_limits, require_format
 from sowline.commands.traceparent import TRACEPARENT, read_traceparent
-from sowline.model.limits import Limits
 from sowline.model.position import Position
 
 Event = Change | Progress
@@ -116,7 +115,7 @@ def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
         about["log_id"],
         about["time"],
         about["outcomes"],
-        Limits.read(about["limits"]),
+        read_limits(about["limits"], about),
         about["numbers_since"],
         _begin(era, about),
         about.get("changes_id", ""),

@@ -11,7 +11,7 @@ import orjson
 
 from sowline.changes.partials import reflected_fields
 from sowline.changes.position_text import position_before, position_text
-from sowline.commands.stored_format import BY, FORMAT
+from sowline.commands.stored_format import BY, format_of, stored_limits
 from sowline.model.limits import Limits
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position
@@ -111,6 +111,7 @@ class Progress(NamedTuple):
 
     def value(self) -> bytes:
         """Return the Kafka value."""
+        limits, beside = stored_limits(self.limits)
         return orjson.dumps(
             {
                 "position": position_text(self.position),
@@ -122,12 +123,13 @@ class Progress(NamedTuple):
                 "log_id": self.log_id,
                 "time": self.time,
                 "outcomes": dict(self.outcomes),
-                "limits": self.limits.fields(),
+                "limits": limits,
                 "numbers_since": self.numbers_since,
                 "begin": None if self.begin is None else self.begin.fields(),
                 "changes_id": self.changes_id,
-                "format": FORMAT,
+                "format": format_of(self.limits),
                 "by": BY,
+                **beside,
                 **reflected_fields(self.reflected, self.taken),
             }
         )

@@ -38,7 +38,7 @@ from sowline.config.topic_fields import (
     key_steps,
     refuse_twice,
 )
-from sowline.language.emodb.intrinsics import RESERVED_KEYS
+from sowline.language.emodb.template import check_template
 from sowline.language.expressions.enrichment import (
     FIELDS_MAX,
     ComputedField,
@@ -231,9 +231,7 @@ class DeclaredTopic(TopicsModel):
     @field_validator("template")
     @classmethod
     def _storable(cls, template: dict[str, Any]) -> dict[str, Any]:
-        reserved = sorted(RESERVED_KEYS & template.keys())
-        if reserved:
-            raise ValueError(f"expected fields other than intrinsics, got {', '.join(reserved)}")
+        check_template(template)
         try:
             # Read back, because documents are stored as JSON: a template with a tuple would differ from the same one
             # after a restart (test_a_template_is_json).
@@ -249,8 +247,12 @@ class DeclaredTopic(TopicsModel):
             raise ValueError(f"expected documents: true with {', '.join(unfit)}")
         if self.documents and (unfit := sorted(given & {"preprocessing", "enrichment"})):
             raise ValueError(f"expected no {' and no '.join(unfit)} with documents: true")
-        if keyed := sorted(set(self.template) & {steps[0] for steps in self.key_paths}):
-            raise ValueError(f"expected a template without the key's fields, got {', '.join(keyed)}")
+        check_template(self.template, self.key_paths)
+        # A `define` names the template before and after the change, and has to fit the log.
+        if (size := len(orjson.dumps(self.template))) > self.record_bytes_max:
+            raise ValueError(
+                f"expected a template of at most {self.record_bytes_max} bytes (record_bytes_max), got {size}"
+            )
         return self
 
     @model_validator(mode="after")

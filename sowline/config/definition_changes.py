@@ -55,7 +55,6 @@ FIELD_EFFECTS: Final[Mapping[Kind, Mapping[str, ChangeEffect]]] = {
         "preprocessing": ChangeEffect.REBUILD,
         "enrichment": ChangeEffect.REBUILD,
         "documents": ChangeEffect.REBUILD,
-        "template": ChangeEffect.REBUILD,
         "durability": ChangeEffect.RESTART,
         "recovery_point": ChangeEffect.RESTART,
     },
@@ -250,7 +249,7 @@ def _described(topics: Topics, kind: Kind, definition: Any) -> Described:
         return Described(kind, definition.name, (definition.topic,), deciding, _fields(definition))
     topic = topics.named(definition.name)
     reads = () if topic.view is None else tuple(topic.view.read_topics)
-    return Described(kind, definition.name, reads, topic.digest, _fields(definition))
+    return Described(kind, definition.name, reads, topic.fixed_digest, _fields(definition))
 
 
 def _fields(definition: BaseModel) -> dict[str, str]:

@@ -18,6 +18,7 @@ from sowline.config.message_formats import NO_OPTIONS
 from sowline.config.topic_fields import GeneratedKey, SuppliedKey
 from sowline.config.views import ComputedTopic
 from sowline.language.expressions.enrichment import Stage, parse_enrichment, parse_preprocessing
+from sowline.model.body import write_body
 from sowline.model.bookmark import EPOCH, read_time
 from sowline.model.difference import Keys
 from sowline.model.limits import Limits
@@ -31,7 +32,6 @@ DECIDING: Final = (
     "preprocessing",
     "enrichment",
     "documents",
-    "template",
     "sow",
     "framing",
 )
@@ -78,7 +78,7 @@ class TopicDefinition:
     """Whether the topic keeps records. If not, messages are only passed on to subscribers."""
     documents: bool
     limits: Limits
-    """The expiration, limits and reader schema, which may change while the topic has state."""
+    """The expiration, limits, reader schema and template, which may change while the topic has state."""
     key_rule: KeyRule
     """The rule for the topic's keys, if it has a SOW. The first use of the rule loads a key generator."""
     key_paths: Keys
@@ -122,6 +122,7 @@ class TopicDefinition:
             declared.repeat_window,
             declared.records_max,
             digest,
+            write_body(declared.template).decode() if declared.template else None,
         )
         paths, time = declared.key_paths, read_time(declared.recovery_point)
         return cls(
@@ -249,6 +250,15 @@ class TopicDefinition:
     @cached_property
     def digest(self) -> str:
         """A hash of the fields that determine the effect of log records. The state stores it, to detect changes."""
+        return self.digest_with(self.limits.template)
+
+    @cached_property
+    def fixed_digest(self) -> str:
+        """A hash of the fields that can't change while the topic has state: the digest without a template."""
+        return self.digest_with(None)
+
+    def digest_with(self, template: str | None) -> str:
+        """Return the digest of a state whose documents have this template, as in `Limits`."""
         declared = self.declared
         deciding: dict[str, Any] = {
             "key": self.key_sent,
@@ -264,7 +274,7 @@ class TopicDefinition:
         if not self.has_sow:
             deciding["sow"] = False
         if self.documents:
-            deciding |= {"documents": True, "template": declared.template}
+            deciding |= {"documents": True, "template": json.loads(template or "{}")}
         if self.message_type != JSON:
             deciding["framing"] = self.framing
         if self.view is not None:

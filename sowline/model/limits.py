@@ -1,7 +1,7 @@
-"""A topic's expiration, limits and reader schema: the parts of its definition that may change while it has state."""
+"""A topic's expiration, limits, reader schema and template: what may change in its definition while it has state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Self
 
 import orjson
@@ -24,8 +24,10 @@ in ms."""
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Expiration, limits and reader schema of a topic. Durations are in ms of log time; `records_max` is for all
-    partitions. `schema` is the digest of the reader schema; None if the message type has none.
+    """Expiration, limits, reader schema and template of a topic. Durations are in ms of log time; `records_max` is
+    for all partitions. `schema` is the digest of the reader schema; None if the message type has none. `template` is
+    the template of documents as JSON, in the order of the file; None if it has no fields. `is_template_changed` is
+    whether a `define` set it: earlier versions can't apply that one.
     """
 
     expiration: Expiration = "disabled"
@@ -33,6 +35,8 @@ class Limits:
     repeat_window: int = 7 * 86_400_000
     records_max: int | None = None
     schema: str | None = None
+    template: str | None = None
+    is_template_changed: bool = field(default=False, compare=False)
 
     @property
     def log_bytes_max(self) -> int:
@@ -61,23 +65,20 @@ class Limits:
 
     def differing(self, other: Self) -> list[str]:
         """Return the fields in which the limits differ, by their names in `topics.yaml`."""
-        names = [name for name in self.__slots__ if getattr(self, name) != getattr(other, name)]
+        names = [name for name in _NAMES if getattr(self, name) != getattr(other, name)]
         return ["reader_schema" if name == "schema" else name for name in names]
 
     def fields(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        # Versions that know no schemas must still read the limits of topics without one.
-        named = {name: getattr(self, name) for name in self.__slots__}
-        if self.schema is None:
-            del named["schema"]
-        return named
+        # Versions that know no schemas or templates must still read the limits of topics without one.
+        named = {name: getattr(self, name) for name in _NAMES}
+        return {name: value for name, value in named.items() if value is not None or name not in _OPTIONAL}
 
     @classmethod
     def read(cls, given: Any) -> Self:
         """Return the limits from the fields that `fields` returned; raise ValueError if they are invalid."""
-        # Limits that a version without schemas has written lack this field.
-        if not isinstance(given, Mapping) or {*given, "schema"} != set(cls.__slots__):
-            raise ValueError(f"expected {', '.join(cls.__slots__)}, got {str(given)[:200]}")
+        if not isinstance(given, Mapping) or {*given, *_OPTIONAL} != set(_NAMES):
+            raise ValueError(f"expected {', '.join(_NAMES)}, got {str(given)[:200]}")
         limits = cls(**given)
         wrong = [name for name, value in given.items() if not _is_fit(name, value)]
         if wrong:
@@ -85,17 +86,34 @@ class Limits:
         return limits
 
 
+_OPTIONAL: Final = ("schema", "template")
+_NAMES: Final = tuple(one.name for one in fields(Limits) if one.compare)
+
+
 def _is_fit(name: str, value: Any) -> bool:
     if value is None:
         return name == "records_max"
     if isinstance(value, str):
+        if name == "template":
+            return isinstance(orjson.loads(value), dict)
         return name == "schema" or (name == "expiration" and value in (DISABLED, ENABLED))
-    return name != "schema" and type(value) is int and (name != "repeat_window") <= value <= LIFETIME_MS_MAX
+    return (
+        name not in _OPTIONAL and type(value) is int and (name != "repeat_window") <= value <= LIFETIME_MS_MAX
+    )
 
 
 def define_value(was: Limits, now: Limits) -> bytes:
-    """Return the body of a `define` command."""
-    return orjson.dumps({"was": was.fields(), "now": now.fields()})
+    """Return the body of a `define` command. It names the template only if that changes."""
+    sides = {"was": was.fields(), "now": now.fields()}
+    if was.template == now.template:
+        for named in sides.values():
+            named.pop("template", None)
+    return orjson.dumps(sides)
+
+
+def names_template(was: Limits, now: Limits) -> bool:
+    """Return whether a `define` with these limits changes the template, and not only other limits."""
+    return (was.template, now.template) != (None, None)
 
 
 def read_define(value: bytes | None) -> tuple[Limits, Limits]:

@@ -9,7 +9,7 @@ import pytest
 from sowline import Client
 from sowline.changes.change import Change
 from sowline.kafka.messages import event_of
-from sowline_materializer.core.deletes import PORTION_CHANGES_MAX
+from sowline_materializer.core.portions import PORTION_CHANGES_MAX
 from tests.integration.services import System, system
 from tests.waiting import wait_for
 

@@ -117,11 +117,55 @@ class DocumentModel(PartitionModel):
     """Whether the last write changed the content."""
     known: dict[int, dict[str, Account]] = field(default_factory=dict)
     """What is known after each log record, by key text."""
+    refused: list[Body] = field(default_factory=list)
+    """The templates with which a document would have been too large."""
 
     def __post_init__(self) -> None:
         """Nothing is known before the log."""
         super().__post_init__()
         self.known[-1] = {}
+
+    def _define(self, record: LogRecord) -> None:
+        now = json.loads(record.value or b"")["now"]
+        template = json.loads(now.get("template", "{}"))
+        if not same(template, self.template):
+            self.refused.append(template)
+            made = [
+                one for key in sorted(self.live, key=self.sow_key) if (one := self._read_by(key, template))
+            ]
+            if any(self._outgrows(effect, now["record_bytes_max"]) for effect in made):
+                raise Refused("too large")
+            self.refused.pop()
+            for nth, effect in enumerate(made):
+                effect.position = record.offset, nth
+                kept = self.kept[effect.key]
+                numbers = self._numbers(kept, None)
+                self.kept[effect.key] = Kept(effect.now, numbers, effect.position, kept.due)
+                assert effect.account is not None
+                self.accounts[effect.key] = effect.account
+            self.effects += made
+            self.template = template
+        super()._define(record)
+
+    def _read_by(self, key: str, template: Body) -> Effect | None:
+        """Return what another template does to a document; None if that is nothing."""
+        own, before, account = self.own[key], self.kept[key].body, self.accounts[key]
+        assert own is not None
+        hidden = {name: own[name] for name in template if name in own} or None
+        now = own | template
+        if same(now, before) and same(hidden, account.hidden):
+            return None
+        after = account._replace(hidden=hidden, redundant=False)
+        return Effect((-1, 0), key, before, now, account, after, is_write=False)
+
+    @staticmethod
+    def _outgrows(effect: Effect, bytes_max: int) -> bool:
+        """Tell whether a document is larger than it may be, and than it was."""
+        before, now = (
+            _size(body, account)
+            for body, account in ((effect.before, effect.account_before), (effect.now, effect.account))
+        )
+        return now > max(before, bytes_max)
 
     def _keep_state(self, offset: int) -> None:
         super()._keep_state(offset)
@@ -240,6 +284,12 @@ class DocumentModel(PartitionModel):
         origin = headers.get("sow.origin", f"{self.number}@{record.offset}")
         partition, offset = (int(part) for part in origin.rpartition(":")[2].split("@"))
         return partition.to_bytes(4, "big") + bytes(4) + offset.to_bytes(8, "big")
+
+
+def _size(body: Body | None, account: Account | None) -> int:
+    assert account is not None
+    parts = [body, account.hidden] if account.hidden else [body]
+    return sum(len(json.dumps(one, separators=(",", ":"))) for one in parts)
 
 
 def _are_same(before: Body | None, now: Body | None) -> bool:

@@ -70,6 +70,8 @@ class Effect:
     account_before: Account | None = None
     account: Account | None = None
     outcome: str | None = None
+    is_write: bool = True
+    """Whether a command for records made it, and not another template of documents."""
 
 
 class Refused(Exception):

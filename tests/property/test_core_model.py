@@ -126,7 +126,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self, partitions: int, limits: dict[str, Any], skew: int, portion: int, data: st.DataObject
     ) -> None:
         """Define the topic."""
-        self.stack.enter_context(patch("sowline_materializer.core.deletes.PORTION_CHANGES_MAX", portion))
+        self.stack.enter_context(patch("sowline_materializer.core.portions.PORTION_CHANGES_MAX", portion))
         self._choose_keys(data)
         self.partitions = partitions
         self.definition = self.first = self._defined(limits)

@@ -3,6 +3,8 @@
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.property.document_model import DocumentModel
+
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
@@ -11,6 +13,20 @@ SHARE = 0.2
 
 SIZES, COUNTS = (64, 90, 1 << 20), (2, 5, 1000)
 """Limits between which it changes: of the bytes of a record, and of the number of records."""
+
+
+TEMPLATES = tuple(
+    f", template: {fields}"
+    for fields in (
+        "{type: review}",
+        "{type: mine}",
+        "{q: 7}",
+        "{q: 2, r: n}",
+        "{type: review, more: {a: 1}}",
+        "{}",
+    )
+)
+"""Templates of documents: the first one is there from the beginning. Writers set some of these fields, too."""
 
 
 class DefinitionPlay:
@@ -25,8 +41,10 @@ class DefinitionPlay:
         world, chance = self._world, self._chance
         if chance.random() < 0.03:
             limits = f", records_max: {chance.choice(COUNTS)}"
-            if not world.definition.documents:
+            if world.definition.documents:
                 # Documents have a limit of their own in this world.
+                limits += chance.choice(TEMPLATES)
+            else:
                 limits += f", record_bytes_max: {chance.choice(SIZES)}"
             world.trace("the definition has other limits", limits)
             world.define(limits)
@@ -49,7 +67,14 @@ class DefinitionPlay:
         """Return the partitions whose log has no such definition yet."""
         topic = self._world.topics.topics[0]
         wanted = topic.limits.record_bytes_max, topic.limits.records_max
-        models = ((n, self._world.truth.model(n)) for n in range(topic.partitions))
-        return [
-            f"[{n}] has other limits" for n, model in models if (model.bytes_max, model.records_max) != wanted
-        ]
+        found = list[str]()
+        for number in range(topic.partitions):
+            model = self._world.truth.model(number)
+            is_as_wanted = (model.bytes_max, model.records_max) == wanted
+            if isinstance(model, DocumentModel):
+                template = topic.declared.template
+                # A partition that refused it once may have room for it now: nobody asks again.
+                is_as_wanted = template in model.refused or (is_as_wanted and model.template == template)
+            if not is_as_wanted:
+                found.append(f"[{number}] has other limits")
+        return found

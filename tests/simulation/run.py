@@ -23,7 +23,7 @@ from tests.property.document_model import CONDITIONS
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.definitions import SHARE as DEFINITIONS_SHARE
-from tests.simulation.definitions import DefinitionPlay
+from tests.simulation.definitions import TEMPLATES, DefinitionPlay
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
@@ -46,7 +46,7 @@ SUPPLIED_SHARE = 0.2
 """Of the seeds, how many are of a topic whose publishers give the keys, hostile ones."""
 """Of the seeds: those whose topic is one of documents."""
 
-DOCUMENTS = ", documents: true, template: {type: review}, history_ttl: 15s, record_bytes_max: 250"
+DOCUMENTS = ", documents: true, history_ttl: 15s, record_bytes_max: 250"
 """What its definition has beside the rest. By ten seconds of compaction's lag the broker's clock may go back."""
 
 STEPS = 120
@@ -178,7 +178,8 @@ class Simulation:
             f" repeat_window: {window}, resume_window: {LAG_MS // 1000}s"
             f"{DOCUMENTS if has_documents else ''}"
         )
-        self.topics = self._topics_with("" if self.typed is None else self.typed.yaml)
+        template = TEMPLATES[0] if has_documents else ""
+        self.topics = self._topics_with(template if self.typed is None else self.typed.yaml)
         self.definition = self.topics.topics[0]
         self.truth = Truth(self.definition, lambda: self.broker)
         self.broker = Broker(self._chance("broker"), self.now, self._on_append)
@@ -759,7 +760,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline_materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
         patch("sowline_materializer.partition.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
         patch(
-            "sowline_materializer.core.deletes.PORTION_CHANGES_MAX",
+            "sowline_materializer.core.portions.PORTION_CHANGES_MAX",
             simulation._chance("portion").choice((1, 2, 5000)),
         ),
         patch("sowline_query_service.topics.follower.threading", threads),

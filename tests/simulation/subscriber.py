@@ -70,6 +70,8 @@ class Wish(NamedTuple):
 
     def is_sent(self, effect: Effect) -> str | None:
         """Return the message that a change is due to the client: `publish`, `oof` or none."""
+        if not effect.is_write and effect.before == effect.now:
+            return None
         before, now = effect.account_before, effect.account
         matched = self.matches(effect.before, before)
         if self.matches(effect.now, now):

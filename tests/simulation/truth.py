@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 from sowline.changes.change import AGAIN, DELETE, Change
 from sowline.changes.event import Event, read_event
 from sowline.changes.progress import Progress
-from sowline.commands.command import LogRecord
+from sowline.commands.command import DEFINE, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.writes import Writes
 from sowline.model.key import partition_of
@@ -222,6 +222,7 @@ class Truth:
         if self.definition.documents:
             hold(event.key_text == effect.key, number, event, "but", effect)
             hold(event.op == DELETE or event.outcome == effect.outcome, number, event, "but", effect)
+            hold((event.op == DEFINE) != effect.is_write, number, event, "but", effect)
         self._check_after(number, event.position, event.after, inclusive=False)
         hold(index <= self._emitted[number], number, "changes left out before", event.position)
         self.stale_writes += index < self._emitted[number]
@@ -309,7 +310,7 @@ class Truth:
         since = max(timeline.floor, self._broker().clock() - self.definition.declared.history_ttl)
         writes: dict[bytes, list[Account]] = {}
         for effect in self.effects(number, Position(0, -1), held):
-            if effect.account is not None:
+            if effect.account is not None and effect.is_write:
                 writes.setdefault(self.key(effect.key), []).insert(0, effect.account)
         for key, accounts in writes.items():
             found = [self._accounts.get((number, noted.offset)) for noted in timeline.newest_first(key)]

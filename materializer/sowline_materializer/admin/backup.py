@@ -19,7 +19,7 @@ import orjson
 
 from sowline.changes.partials import read_reflected
 from sowline.changes.progress import Begin
-from sowline.commands.stored_format import BY, FORMAT, require_format
+from sowline.commands.stored_format import BY, FORMAT, TEMPLATE_FORMAT, require_format
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.limits import Limits
@@ -98,7 +98,7 @@ def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], direct
 
 def _write_part(making: Path, offline: OfflineCopies) -> BackupPart:
     copy = offline.from_changes(offline.extent())
-    if copy.checkpoint.definition != offline.definition.digest:
+    if copy.checkpoint.under(offline.definition) is None:
         raise SowlineError(
             "definition changed",
             f"the state of {offline.name} was made under another definition than that in topics.yaml. Restore "
@@ -124,7 +124,10 @@ def _write_entries(packed: gzip.GzipFile, copy: OfflineCopy) -> int:
 
 def _write_manifest(making: Path, definition: TopicDefinition, backup: Backup) -> None:
     manifest = {
-        "format": FORMAT,
+        # Versions that know no templates can't read limits with one.
+        "format": TEMPLATE_FORMAT
+        if any(part.checkpoint.limits.template for part in backup.parts)
+        else FORMAT,
         "by": BY,
         "topic": backup.topic,
         "definition": backup.definition,

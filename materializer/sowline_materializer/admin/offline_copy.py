@@ -105,7 +105,8 @@ class OfflineCopies:
         """Return the local state at `path`, even if a worker has it open; None if there is none."""
         if not RocksStore.exists(path):
             return None
-        return OfflineCopy(*open_secondary(path, self.new_path()))
+        store, checkpoint = open_secondary(path, self.new_path())
+        return OfflineCopy(store, checkpoint.under(self.definition) or checkpoint)
 
     # from the changes
 
@@ -139,7 +140,7 @@ class OfflineCopies:
         store = RocksStore(self.new_path(), create=True)
         loader = new_loader(store, self.definition, extent.changes_id)
         checkpoint = self._load_whole(loader, extent.changes_start, extent.changes_end)
-        checkpoint = replace(checkpoint, changes_id=extent.changes_id)
+        checkpoint = replace(checkpoint.under(self.definition) or checkpoint, changes_id=extent.changes_id)
         loader.finish()
         store.commit({}, store.checksum(), checkpoint.encode())
         return OfflineCopy(store, checkpoint), loader
@@ -185,14 +186,17 @@ class OfflineCopies:
         log_time = known_log_time(log_time)
         before = Position(of.position.era, offset - 1)
         end = max(extent.log_end, of.next_offset)
-        limits = PartitionReader(self._kafka, self.definition, self.partition).limits_at(offset, end)
+        limits = PartitionReader(self._kafka, self.definition, self.partition).limits_at(
+            offset, end, of.limits.template
+        )
+        limits = replace(limits or of.limits, schema=schema)
         checkpoint = Checkpoint(
             position=of.position if of.position.offset < offset else before,
             last_change=of.last_change if of.last_change.offset < offset else before,
             time=log_time,
-            definition=self.definition.digest,
+            definition=self.definition.digest_with(limits.template),
             log_id=extent.log_id,
-            limits=replace(limits or of.limits, schema=schema),
+            limits=limits,
             numbers_since=log_time,
             begin=of.begin,
         )

@@ -167,14 +167,17 @@ def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint
     # The ends of an interrupted rebuild belong to the era that it began: another era begins under this definition.
     if plan.state_reset is not None:
         checkpoint = StateReset.begun(checkpoint, extent.log_id, start).checkpoint
-    limits = PartitionReader(kafka, definition, offline.partition).limits_at(start, extent.log_end)
+    limits = PartitionReader(kafka, definition, offline.partition).limits_at(
+        start, extent.log_end, definition.limits.template
+    )
     # All records are stored under the newest reader schema. A `define` of the log that led there changes nothing,
     # since it names the schema that it replaced (test_a_define_that_names_another_schema_does_not_count).
     schema = definition.limits.schema
+    limits = replace(limits or definition.limits, schema=schema)
     checkpoint = replace(
         checkpoint,
-        definition=definition.digest,
-        limits=replace(limits or definition.limits, schema=schema),
+        definition=definition.digest_with(limits.template),
+        limits=limits,
         begin=Begin(start, checkpoint.time, schema),
     )
     _write(emitter, offline, end, [progress_of(checkpoint, extent.log_end, {})])

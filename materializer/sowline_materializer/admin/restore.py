@@ -49,7 +49,7 @@ def restore(
     Raises `definition changed`, `workers active`, `changes present`, and `backup damaged` before anything is written
     of the partition.
     """
-    if backup.definition != definition.digest:
+    if any(part.checkpoint.under(definition) is None for part in backup.parts):
         raise SowlineError(
             "definition changed",
             f"expected a backup of a topic that is defined as {definition.name} in topics.yaml, got one of "

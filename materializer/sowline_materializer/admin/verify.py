@@ -122,7 +122,7 @@ def _unfit(store: OfflineCopy | None, changes: OfflineCopy) -> str | None:
 
 
 def _require_definition(offline: OfflineCopies, copy: OfflineCopy) -> None:
-    if copy.checkpoint.definition != offline.definition.digest:
+    if copy.checkpoint.under(offline.definition) is None:
         raise SowlineError(
             "definition changed",
             f"topic {offline.definition.name} was defined otherwise when the state of {offline.name} was made. "

@@ -5,7 +5,6 @@ and whenever they are applied. A step is written to Kafka first and committed to
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from sowline.changes.change import Change
@@ -27,12 +26,12 @@ from sowline.config.command_key import keyed_body
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.body import read_object
-from sowline.model.limits import Limits, read_define
 from sowline.native import share
 from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.deduplication import Deduplication
+from sowline_materializer.core.definer import Definer
 from sowline_materializer.core.deletes import Deletes
 from sowline_materializer.core.document_writer import DocumentWriter
 from sowline_materializer.core.documents import delta_of
@@ -65,7 +64,6 @@ class Applier:
         bodies: TypedBodies | None = None,
     ) -> None:
         self._definition = definition
-        self._typed = bodies
         self._accelerator = accelerator
         self._key_rule = definition.key_rule
         self._records = records
@@ -76,6 +74,7 @@ class Applier:
         self._documents = DocumentWriter(state, deduplication) if definition.documents else None
         self._writer: Writer = self._documents or RecordWriter(state, deduplication, self._bodies)
         self._deletes = Deletes(state, deduplication, self._forwards, self._writer, self._bodies)
+        self._definer = Definer(state, deduplication, self._documents, bodies)
         self._appended_of = self._forwards.appended
         view = definition.view
         self._view = None if view is None else ViewFold(definition, view, state, accelerator)
@@ -143,7 +142,7 @@ class Applier:
         ):
             self._state.out.set_outcome(dropped)
         elif command.command == DEFINE:
-            self._define(record)
+            self._definer.define(record, command)
         elif self._view is not None:
             self._fold(self._view, record, command)
         elif not self._definition.has_sow:
@@ -238,39 +237,6 @@ class Applier:
             origin=first_position(command),
         )
         state.add_change(change)
-
-    def _define(self, record: LogRecord) -> None:
-        """Change the topic's lifetime and limits from here on."""
-        if record.key is not None:
-            raise SowlineError("bad definition", "expected a define without a Kafka key, got one")
-        state = self._state
-        was, limits = read_define(record.value)
-        limits = replace(limits, schema=self._next_reader(was, limits))
-        if limits == state.limits:
-            state.out.set_outcome("noop")
-            return
-        # A deleted record's numbers are cleared after the window, at a time that the log does not determine. With a
-        # longer window, those not cleared yet would count again, and a replay would take other commands as repeats
-        # (test_numbers_out_of_the_window_stay_out_of_a_longer_one).
-        state.numbers_since = self._deduplication.numbers_since()
-        state.limits = limits
-        assert state.numbers_since <= state.log_time, "numbers count from a time that the log has reached"
-        state.out.set_outcome("applied")
-        state.out.note_news()
-
-    def _next_reader(self, was: Limits, now: Limits) -> str | None:
-        """Return the digest of the reader schema after a `define`."""
-        held = self._state.limits.schema
-        # A rebuild stores all records under the newest reader schema. The `define` commands of the log before it name
-        # earlier ones, and would bring them back (test_a_define_that_names_another_schema_does_not_count).
-        if was.schema != held or now.schema == held:
-            return held
-        if self._typed is None or now.schema is None or self._typed.resolutions.reader(now.schema) is None:
-            raise SowlineError(
-                "bad definition",
-                f"expected a reader schema that {self._definition.kafka.schema_log} has, got {now.schema!r}",
-            )
-        return now.schema
 
 
 def _collision(key: bytes, current: Record, text: str) -> SowlineError:

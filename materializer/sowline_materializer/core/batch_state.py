@@ -37,12 +37,14 @@ class BatchState:
     `time` is that of the current log record: log time, or its producer's time if that is later. `index` numbers the
     changes of the current log record, `resumed` says that the state holds its first ones already. `complete` is false
     after a step that ends before the last of them. A resumed command over many records continues at the SOW key
-    `resume_at`. `is_alone` says that the batch is one log record. `out` gets the step.
+    `resume_at`. `definition_digest` is that of the definition at this position. `is_alone` says that the batch is one
+    log record. `out` gets the step.
     """
 
     __slots__ = (
         "complete",
         "definition",
+        "definition_digest",
         "index",
         "is_alone",
         "last_change",
@@ -73,6 +75,7 @@ class BatchState:
     ) -> None:
         assert checkpoint.records >= 0, "a count of live records is never negative"
         self.definition = definition
+        self.definition_digest = checkpoint.definition
         self.partition = partition
         self.records = records
         self.out = StepCollector(checkpoint)
@@ -115,10 +118,10 @@ class BatchState:
 
     def end(self) -> None:
         """Finish a log record with news."""
-        # A change event carries the origin and the limits of its own log record, so only a record without changes
+        # A change event carries the origin of its own log record, so only a record that does not end with a change
         # leaves news to report (test_an_origin_without_a_change_is_reported_before_the_next_change).
         assert self.out.has_unreported_news, "a log record without news is not reported"
-        self.out.end(None if self.index else self.checkpoint())
+        self.out.end(None if self.position == self.last_change else self.checkpoint())
 
     def checkpoint(self) -> Checkpoint:
         """Return the checkpoint after the current log record."""
@@ -129,6 +132,7 @@ class BatchState:
             position=self.position,
             last_change=self.last_change,
             time=self.log_time,
+            definition=self.definition_digest,
             origins=dict(self.origins),
             reflected=dict(self.reflected),
             taken=dict(self.taken),
@@ -155,6 +159,18 @@ class BatchState:
             self.taken[source] = format_bookmark(whole)
 
     # the changes of the log record
+
+    @property
+    def first_key(self) -> bytes:
+        """The SOW key at which a command over many records begins: the first one, or where it continues."""
+        # Looking at the records before it again in each step would take a time that grows with the square of their
+        # number.
+        return self.resume_at if self.resumed else b""
+
+    def end_without_change(self) -> None:
+        """Move behind the changes of this log record: a progress event ends it, and not the last of them."""
+        # Followers drop an event at the position of the last change: the end needs one of its own.
+        self.position = self.next_position()
 
     def next_position(self) -> Position:
         """Return the position of the next change of this log record."""

@@ -8,7 +8,15 @@ import orjson
 
 from sowline.changes.partials import read_reflected, reflected_fields
 from sowline.changes.progress import LOG_BEGIN, Begin
-from sowline.commands.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
+from sowline.commands.stored_format import (
+    BY,
+    FIRST_FORMAT,
+    format_of,
+    read_limits,
+    require_format,
+    stored_limits,
+)
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import Limits
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log
@@ -69,6 +77,18 @@ class Checkpoint:
         # otherwise never be made (test_a_log_record_that_was_cut_short_is_read_again).
         return self.position.offset + self.complete
 
+    def under(self, definition: TopicDefinition) -> Self | None:
+        """Return the checkpoint of a state that was made under a definition; None if it was made under another one.
+
+        Earlier versions stored only the digest of a template: such a state gets the template of the definition.
+        """
+        limits = self.limits
+        if self.definition == definition.digest_with(limits.template):
+            return self
+        if limits.template is None and self.definition == definition.digest:
+            return replace(self, limits=replace(limits, template=definition.limits.template))
+        return None
+
     def new_era(self, log_id: str, offset: int) -> Self:
         """Return the checkpoint of the next era, which begins at the log's `offset` with this state as its base.
 
@@ -84,9 +104,11 @@ class Checkpoint:
         """Return the checkpoint's bytes in the store."""
         assert self.records >= 0, "a count of live records is never negative"
         view = reflected_fields(self.reflected, self.taken)
-        return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields(), **view})
+        limits, beside = stored_limits(self.limits)
+        about = {"format": format_of(self.limits), "by": BY, **beside}
+        return orjson.dumps({**about, "checkpoint": self._fields(limits), **view})
 
-    def _fields(self) -> list[Any]:
+    def _fields(self, limits: dict[str, Any]) -> list[Any]:
         return [
             list(self.position),
             list(self.last_change),
@@ -97,7 +119,7 @@ class Checkpoint:
             self.changes_end,
             self.complete,
             [key.decode("latin-1") for key in sorted(self.stale_keys)],
-            self.limits.fields(),
+            limits,
             self.numbers_since,
             self.records,
             None if self.begin is None else self.begin.fields(),
@@ -117,15 +139,16 @@ class Checkpoint:
             # (test_state_of_an_unknown_format_is_refused_and_left).
             if isinstance(given, dict):
                 require_format("state", given["format"], given.get("by"))
-                decoded = cls._decoded(given["head" if given["format"] == FIRST_FORMAT else "checkpoint"])
+                fields = given["head" if given["format"] == FIRST_FORMAT else "checkpoint"]
+                decoded = cls._decoded(fields, given)
                 reflected, taken = read_reflected(given)
                 return replace(decoded, reflected=reflected, taken=taken)
-            return cls._decoded([*given, *_before_formats(given)])
+            return cls._decoded([*given, *_before_formats(given)], {})
         except (ValueError, TypeError, LookupError) as error:
             raise StoreDamaged(f"expected a checkpoint, got {data[:60]!r}: {error}") from error
 
     @classmethod
-    def _decoded(cls, fields: list[Any]) -> Self:
+    def _decoded(cls, fields: list[Any], beside: Mapping[str, Any]) -> Self:
         position, last_change, time, origins, definition, log_id, changes_end, *more = fields
         complete, stale_keys, limits, numbers_since, records, begin, changes_id = more
         return cls(
@@ -138,7 +161,7 @@ class Checkpoint:
             changes_end=changes_end,
             complete=complete,
             stale_keys=frozenset(key.encode("latin-1") for key in stale_keys),
-            limits=Limits.read(limits),
+            limits=read_limits(limits, beside),
             numbers_since=known_log_time(numbers_since),
             records=records,
             begin=None if begin is None else Begin(*begin),

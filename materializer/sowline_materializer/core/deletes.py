@@ -1,7 +1,6 @@
 """Commands that remove records: deletes of one record or of many, and the `expire` of the owner. Pure."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
 
 import orjson
 
@@ -12,29 +11,16 @@ from sowline.config.command_key import named_key
 from sowline.errors import SowlineError
 from sowline.language.filter import Filter, Metadata, compile_filter, require_deterministic
 from sowline.language.filter.metadata import document_about
-from sowline.model.limits import MIB
 from sowline.model.log_time import TIME_MAX
 from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.bodies import RecordBodies
 from sowline_materializer.core.deduplication import Deduplication
-from sowline_materializer.core.errors import NeedsOwnSteps
 from sowline_materializer.core.forwards import Forwards
 from sowline_materializer.core.limit_checks import checked_size
+from sowline_materializer.core.portions import portion
 from sowline_materializer.core.record import Record
 from sowline_materializer.core.step import REPEAT
 from sowline_materializer.core.writer import Removal, Writer
-
-PORTION_CHANGES_MAX: Final = 5000
-PORTION_BYTES_MAX: Final = 16 * MIB
-"""How many records, and bytes of bodies, one step removes. Each takes about three times its bytes until Kafka has its
-change: in one step, a delete of a million records of 1 kB took gigabytes."""
-
-
-class SelectedRecords(NamedTuple):
-    """The records that one step removes, and whether they are the last ones of the command."""
-
-    targets: list[Target]
-    is_last: bool
 
 
 class Deletes:
@@ -68,17 +54,13 @@ class Deletes:
 
     def _delete_selected(self, record: LogRecord, command: Command) -> None:
         state = self._state
-        # The records before that key are deleted, or can't be. Looking at them again in each step would take a time
-        # that grows with the square of their number.
-        start = state.resume_at if state.resumed else b""
+        # The records before that key are deleted, or can't be.
+        start = state.first_key
         if command.filter is not None:
             keys = self._matching(command.filter, start)
         else:
             keys = iter(sorted(key for one in set(command.keys or ()) if (key := one.encode()) >= start))
-        targets, is_last = self._portion(keys, record, command)
-        # The step would also hold the changes of the records around it, and could not end before its last change.
-        if not is_last and not state.is_alone:
-            raise NeedsOwnSteps(record.offset)
+        targets, is_last = portion(self._to_delete(keys, record, command), state)
         # Only the partition that the publisher wrote to has the command. The other partitions hold matching records,
         # too; each gets a copy, and decides by its own state (test_a_delete_for_all_goes_to_all_others). Kafka had
         # the copies before the first change: those who resume write none again.
@@ -97,19 +79,11 @@ class Deletes:
         if not targets:
             state.out.set_outcome(outcome)
 
-    def _portion(self, keys: Iterable[bytes], record: LogRecord, command: Command) -> SelectedRecords:
-        """Return the next records to delete, as many as one step may."""
-        targets, size = list[Target](), 0
+    def _to_delete(self, keys: Iterable[bytes], record: LogRecord, command: Command) -> Iterator[Target]:
         for key in keys:
             current = self._state.records.get(key)
-            if current is None or current.body is None or not self._can_delete(current, command):
-                continue
-            # Only a further record shows that the portion is not the last one. The last one has the outcome.
-            if len(targets) >= PORTION_CHANGES_MAX or size >= PORTION_BYTES_MAX:
-                return SelectedRecords(targets, is_last=False)
-            targets.append(Target(key, current.key_text, current, record, command))
-            size += len(current.body)
-        return SelectedRecords(targets, is_last=True)
+            if current is not None and self._can_delete(current, command):
+                yield Target(key, current.key_text, current, record, command)
 
     def _matching(self, text: str, start: bytes) -> Iterator[bytes]:
         filter = compile_filter(text)

@@ -1,14 +1,17 @@
 """Writes to the documents of a partition: each is a delta, applied to the document, and makes a change. Pure."""
 
+from collections.abc import Iterator
+
 from sowline.changes.change import DELETED, Change
-from sowline.commands.command import DELTA, DELTA_PUBLISH
+from sowline.commands.command import DEFINE, DELTA, DELTA_PUBLISH, Command, LogRecord
 from sowline.config.command_key import KeyedBody
 from sowline.language.emodb import Delta
 from sowline.model.body import read_object
+from sowline.model.limits import Limits
 from sowline.model.merge import merge
 from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.deduplication import Deduplication
-from sowline_materializer.core.documents import DELETION, Documents, literal, write_of
+from sowline_materializer.core.documents import DELETION, Documents, literal, size_of, write_of
 from sowline_materializer.core.limit_checks import check_size, require_capacity
 from sowline_materializer.core.record import record_after
 from sowline_materializer.core.writer import Removal, first_position
@@ -20,7 +23,11 @@ class DocumentWriter:
     def __init__(self, state: BatchState, deduplication: Deduplication) -> None:
         self._state = state
         self._deduplication = deduplication
-        self._documents = Documents(state.definition)
+
+    @property
+    def _documents(self) -> Documents:
+        # By the template at this position of the log, which a `define` in the same batch may change.
+        return Documents(self._state.definition, self._state.limits.template)
 
     def write(self, target: Target, given: KeyedBody) -> None:
         """Write a whole document, or the result of a delta publish."""
@@ -73,3 +80,53 @@ class DocumentWriter:
         state.records.put(target.sow_key, record_after(change, target.key_text, state.time))
         state.live_records += is_live - (previous is not None)
         assert state.live_records >= 0, "a count of live records is never negative"
+
+    def to_read_again(self, record: LogRecord, command: Command, limits: Limits) -> Iterator[Target]:
+        """Yield the documents that read differently with the template of other limits, from `first_key` on."""
+        state, documents = self._state, self._documents
+        for key, found in state.records.scan(state.first_key):
+            # An owner that was killed within the `define` begins at the first document. Those that have been read
+            # again have fields of the new template, which would count as their own
+            # (test_an_owner_continues_a_template).
+            is_done = state.resumed and found.position[:2] == state.position[:2]
+            if not is_done and documents.read_with(limits.template, found) is not None:
+                # A record is written only after it was read by its key.
+                yield Target(key, found.key_text, state.records.get(key), record, command)
+
+    def check_room(self, limits: Limits) -> None:
+        """Raise `too large` if a document would exceed the limits with their template."""
+        documents, most = self._documents, limits.record_bytes_max
+        added = len((limits.template or "").encode()) + len("{}{}")
+        for _, current in self._state.records.scan():
+            size = size_of(current)
+            if size + added > most and (made := documents.read_with(limits.template, current)) is not None:
+                # A document that a lower limit has left too large stays, as long as it doesn't grow.
+                check_size(limits, made.size if made.size > size else 0)
+
+    def read_again(self, target: Target, limits: Limits) -> None:
+        """Make the change of a document that reads differently with the template of other limits."""
+        state, current = self._state, target.current
+        assert current is not None, "it was found among the records"
+        made = self._documents.read_with(limits.template, current)
+        assert made is not None, "it reads differently"
+        change = Change(
+            sow_key=target.sow_key,
+            body=made.body,
+            previous=current.body,
+            position=state.next_position(),
+            after=state.last_change,
+            op=DEFINE,
+            time=state.time,
+            # Only the progress event after the last one has the new limits. An owner that found all changes and not
+            # that event would otherwise continue after the `define`, under the old ones
+            # (test_an_owner_continues_a_template).
+            last=False,
+            expires=current.expires,
+            correlation=current.correlation,
+            numbers=self._deduplication.numbers_after(current, target.command),
+            key_text=target.key_text,
+            writes=made.writes,
+            writes_before=current.writes,
+        )
+        state.add_change(change)
+        state.records.put(target.sow_key, record_after(change, target.key_text, state.time))

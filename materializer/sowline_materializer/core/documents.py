@@ -1,7 +1,9 @@
 """Applies writes to the documents of a topic: to their content and their metadata. Pure."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from sowline.commands.command import Command, LogRecord, Origin
@@ -15,8 +17,9 @@ from sowline.language.emodb.fold import (
     change_id_of_writer,
     fold,
 )
-from sowline.language.emodb.template import own_content, read_with
+from sowline.language.emodb.template import hidden_by, own_content, read_with
 from sowline.language.emodb.tree import LiteralDelta
+from sowline.language.emodb.values import same
 from sowline.language.emodb.writes import Writes, document_of
 from sowline.model.body import write_body
 from sowline.model.key import require_same_key
@@ -42,12 +45,15 @@ class DocumentWrite(NamedTuple):
 
 
 class Documents:
-    """Applies the writes to the documents of one topic. Bodies have the template's fields, which no write sees."""
+    """Applies the writes to the documents of one topic. Bodies have the fields of a template, which no write sees.
 
-    def __init__(self, definition: TopicDefinition) -> None:
+    The template is that of `Limits`, as text.
+    """
+
+    def __init__(self, definition: TopicDefinition, template: str | None) -> None:
         self._table = definition.name
         self._key_paths = definition.key_paths
-        self._template: dict[str, Any] = definition.declared.template
+        self._template = fields_of(template)
 
     def content(self, current: Record | None) -> dict[str, Any] | Undefined:
         """Return the content of a document, without the template; UNDEFINED if it was deleted or never written."""
@@ -64,6 +70,26 @@ class Documents:
         if not self._template or current is None or current.body is None:
             return None if current is None else current.body
         return write_body(self.content(current))
+
+    def read_with(self, template: str | None, current: Record) -> DocumentWrite | None:
+        """Return a live document as it reads with another template; None if nothing of it is stored otherwise."""
+        assert current.writes is not None, "a document has metadata"
+        assert current.body is not None, "a deleted document is not read"
+        fields = fields_of(template)
+        content = self.content(current)
+        assert content is not UNDEFINED, "it is live"
+        read, hidden = read_with(content, fields), hidden_by(fields, content) or None
+        # The hidden fields count, even if the document reads the same. With `{"a": 1}`, a template that begins to set
+        # a to 1 hides the field. Without it, a later template without a would leave the document without a
+        # (test_a_field_that_a_template_repeats_comes_back).
+        reads_the_same = same(read, orjson.loads(current.body))
+        if reads_the_same and same(hidden, current.writes.hidden):
+            return None
+        # The last write may have been redundant. The change that this makes is not: subscribers with `no_redundant`
+        # get it (test_a_change_of_the_template_is_not_redundant).
+        writes = msgspec.structs.replace(current.writes, hidden=hidden, redundant=False)
+        body = current.body if reads_the_same else _body_of(read)
+        return DocumentWrite(body, writes, None, len(body) + (len(_body_of(hidden)) if hidden else 0))
 
     def written(self, text: str, current: Record | None, write: DocumentDelta) -> DocumentWrite:
         """Apply a write to the document with this key text; raise SowlineError if the write is not allowed."""
@@ -83,6 +109,19 @@ class Documents:
         require_same_key(after, self._key_paths, text)
         body = _body_of(read_with(after, self._template) if self._template else after)
         return DocumentWrite(body, now, outcome, len(body) + hidden)
+
+
+@lru_cache(maxsize=64)
+def fields_of(template: str | None) -> dict[str, Any]:
+    """Return the fields of a template, as in `Limits`. They are shared: change nothing in them."""
+    fields: dict[str, Any] = orjson.loads(template or "{}")
+    return fields
+
+
+def size_of(current: Record) -> int:
+    """Return the size of a live document that limits count: its body, and the fields that the template hides."""
+    hidden = None if current.writes is None else current.writes.hidden
+    return len(current.body or b"") + (len(write_body(hidden)) if hidden else 0)
 
 
 def _body_of(content: Any) -> bytes:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +21,7 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.messages import headers_of
 from sowline.kafka.native_reader import read_natively
-from sowline.model.limits import Limits, read_define
+from sowline.model.limits import Limits, names_template, read_define
 
 log = structlog.get_logger()
 
@@ -109,15 +109,25 @@ class PartitionReader:
             for message in messages:
                 resolutions.add(message.key(), message.value())
 
-    def limits_at(self, start: int, end: int) -> Limits | None:
-        """Return the limits at an offset of the log: those before the next `define`; None if there is none."""
+    def limits_at(self, start: int, end: int, template: str | None) -> Limits | None:
+        """Return the limits at an offset of the log: those before the next `define`; None if there is none.
+
+        `template` is that of documents whose log has no `define` that changes it.
+        """
+        first: Limits | None = None
+        for was, now in self._defines(start, end):
+            first = first or was
+            if not self._definition.documents or names_template(was, now):
+                return replace(first, template=was.template)
+        return None if first is None else replace(first, template=template)
+
+    def _defines(self, start: int, end: int) -> Iterator[tuple[Limits, Limits]]:
         for messages in self.log(start, end):
             for message in messages:
                 if ("sow.command", DEFINE.encode()) in (headers_of(message) or ()):
                     # A malformed `define` is a dead letter, and changes no limits.
                     with suppress(SowlineError):
-                        return read_define(message.value())[0]
-        return None
+                        yield read_define(message.value())
 
     @property
     def logger(self) -> Any:

@@ -76,18 +76,34 @@ class Recovery:
         """
         opened = self._from_store() or self._from_changes() or self._from_log()
         with closed_on_failure(opened.store):
-            self._check_definition(opened.checkpoint)
+            opened = self._of_definition(opened)
             # A partition in the middle of a reset has its era already. A second one would begin before the first has
             # ended all records (test_what_was_begun_is_finished).
             return opened if opened.state_reset is not None else self._eras.in_its_era(opened, self._extent)
 
-    def _check_definition(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.definition != self._definition.digest:
+    def _of_definition(self, opened: OpenedPartition) -> OpenedPartition:
+        """Return the partition with the template of its documents; raise `definition changed`."""
+        checkpoint = opened.checkpoint.under(self._definition)
+        if checkpoint is None:
             raise SowlineError(
                 "definition changed",
                 f"the state of topic {self._definition.name} was made under another definition. Restore"
                 f" {self._definition.deciding} in topics.yaml, or stop the materializers and run sowline rebuild",
             )
+        if checkpoint is opened.checkpoint:
+            return opened
+        # Stored and reported at once. If the file had another template at the next start, nothing would show the one
+        # that the documents have (test_the_template_of_an_older_state_is_recorded).
+        checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | {PROGRESS_KEY})
+        is_behind = checkpoint.position < opened.emitted_to
+        stored = replace(checkpoint, changes_end=opened.tail_start) if is_behind else checkpoint
+        opened.store.commit({}, opened.store.checksum(), stored.encode())
+        reset = opened.state_reset
+        return replace(
+            opened,
+            checkpoint=checkpoint,
+            state_reset=None if reset is None else replace(reset, checkpoint=checkpoint),
+        )
 
     def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:
         """Return the partition at the beginning of an era with an empty base, from the log's `offset` on."""
@@ -246,7 +262,7 @@ class Recovery:
         checkpoint = Checkpoint(
             position=start,
             last_change=start,
-            definition=self._definition.digest,
+            definition=self._definition.digest_with(limits.template),
             log_id=self._extent.log_id,
             changes_end=self._extent.changes_end,
             stale_keys=frozenset({PROGRESS_KEY}),
@@ -261,7 +277,8 @@ class Recovery:
 
     def _first_limits(self) -> Limits:
         """Return the limits at the beginning of the log."""
-        limits = self._reader.limits_at(self._extent.log_start, self._extent.log_end)
+        template = self._definition.limits.template
+        limits = self._reader.limits_at(self._extent.log_start, self._extent.log_end, template)
         if limits is not None:
             return limits
         # Owners under an earlier reader schema may have emitted changes, and all state may be lost before the

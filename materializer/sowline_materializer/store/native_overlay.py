@@ -138,7 +138,7 @@ class NativeOverlay:
             write_body(definition.declared.template) if definition.documents else None,
             _core_view(definition),
         )
-        self._reader = definition.limits.schema
+        self._reader, self._template = definition.limits.schema, definition.limits.template
         self._view = definition.view
         self._core = module.Core(topic, partition, store.get_many, Position)
         self._records_type = module.LogRecords
@@ -153,13 +153,13 @@ class NativeOverlay:
     def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
         """Apply log records from `start` on, up to the first that only Python can apply; return its index.
 
-        It knows `LogRecords` of the native core only, and only the definition's reader schema. If the native core
-        panics, nothing of the batch may be kept.
+        It knows `LogRecords` of the native core only, and only the definition's reader schema and template. If the
+        native core panics, nothing of the batch may be kept.
         """
         # Python gives a view its partial states one message at a time, and refuses all other commands
         # (test_other_commands_in_the_log_of_a_view_are_refused).
-        is_known = self._view is None and state.limits.schema == self._reader
-        if not is_known or not isinstance(records, self._records_type):
+        is_known = (state.limits.schema, state.limits.template) == (self._reader, self._template)
+        if not is_known or self._view is not None or not isinstance(records, self._records_type):
             return start
         limits, share = state.limits, state.limits.share(self._partitions)
         expiration = limits.expiration if isinstance(limits.expiration, int) else None

@@ -16,7 +16,7 @@ import orjson
 from confluent_kafka import Message
 
 from sowline.changes.change import AGAIN, DELETE, Change
-from sowline.commands.command import SOW_DELETE
+from sowline.commands.command import DEFINE, SOW_DELETE
 from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
 from sowline.kafka.clients import read_at
@@ -263,8 +263,9 @@ def _not_delivered(seconds: float) -> SowlineError:
 
 def _is_wanted(wanted: TimelineRequest, change: Change) -> bool:
     """Whether a change is a write in the requested range."""
-    # A repair writes an old event again: it is no write (test_an_event_that_is_written_again_is_no_write).
-    return change.op != AGAIN and _is_within(wanted, change.replay_time, change.position)
+    # A repair writes an old event again: it is no write (test_an_event_that_is_written_again_is_no_write). Nor is
+    # another template (test_a_template_is_not_in_the_timeline).
+    return change.op not in (AGAIN, DEFINE) and _is_within(wanted, change.replay_time, change.position)
 
 
 async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | None) -> list[Noted]:

@@ -7,6 +7,7 @@ are an error, never a silent gap.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from sowline.changes.event import Event
 from sowline.changes.partials import read_reflected, reflected_fields
 from sowline.changes.progress import Progress
 from sowline.changes.ranking import NewestEvents, RelativeAge
+from sowline.config.topic_definition import TopicDefinition
 from sowline.model.limits import Limits
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, before_the_log, position_of
@@ -59,6 +61,12 @@ class OwnerDefinition(NamedTuple):
 
     digest: str
     limits: Limits
+
+    def limits_under(self, definition: TopicDefinition) -> Limits:
+        """Return the owner's limits. An owner of an earlier version reports its template only in the digest."""
+        if self.digest == definition.digest:
+            return replace(self.limits, template=definition.limits.template)
+        return self.limits
 
 
 class Ring:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sowline.changes.change import AGAIN, Change
+from sowline.commands.command import DEFINE
 
 WRITE_BYTES = 40
 """Bytes of a write in memory; docs/emodb.md has the measurements."""
@@ -72,7 +73,8 @@ class Timeline:
     def note(self, offset: int, change: Change) -> None:
         """Add the next change; one that has no writes starts the document's timeline again."""
         self.advance(change.partition_time)
-        if change.op == AGAIN:
+        # Another template is no write (test_a_template_is_not_in_the_timeline).
+        if change.op in (AGAIN, DEFINE):
             return
         if change.writes is None:
             self._last.pop(change.sow_key, None)

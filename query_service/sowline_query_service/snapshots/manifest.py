@@ -51,7 +51,7 @@ class Manifest:
     topic_id: str
     """Kafka's id of the changes topic."""
     definition: str
-    """The digest of the topic's definition."""
+    """The digest of what is fixed in the topic's definition."""
     lag_seconds: float
     """The topic's `min.compaction.lag.ms` when it was taken."""
     taken_at: float

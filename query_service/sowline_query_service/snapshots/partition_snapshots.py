@@ -119,7 +119,7 @@ class PartitionSnapshots:
                     self._topic_id(definition.changes),
                     compaction_lag_ms(definition) / 1000,
                 )
-                facts = (topic_id, definition.digest, lag_seconds, begun.taken_at, begun.head)
+                facts = (topic_id, definition.fixed_digest, lag_seconds, begun.taken_at, begun.head)
                 return Manifest(*facts, data, at, index)
 
             manifest = self._directory.write(definition.name, number, data, blocks, describe)

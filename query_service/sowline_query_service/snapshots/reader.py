@@ -47,7 +47,7 @@ class SnapshotReader:
             return None
         began, partition = time.monotonic(), (topic.changes, number)
         lag_seconds = compaction_lag_ms(topic) / 1000
-        expected = Expected(topic_id, topic.digest, offsets, lag_seconds, time.time())
+        expected = Expected(topic_id, topic.fixed_digest, offsets, lag_seconds, time.time())
         try:
             manifest = self._directory.manifest(topic.name, number)
             if manifest is None:

@@ -153,11 +153,12 @@ class TopicState:
             owners = partition.owner_definition
             if owners is None:
                 continue
-            if owners.digest != self.definition.digest:
-                return f"{self.definition.name}: its changes are made by another definition"
-            if owners.limits != self.definition.limits:
-                fields = ", ".join(self.definition.limits.differing(owners.limits))
-                return f"{self.definition.name} ({fields}): the log has another definition"
+            definition, limits = self.definition, owners.limits_under(self.definition)
+            if owners.digest != definition.digest_with(limits.template):
+                return f"{definition.name}: its changes are made by another definition"
+            if limits != definition.limits:
+                fields = ", ".join(definition.limits.differing(limits))
+                return f"{definition.name} ({fields}): the log has another definition"
         return None
 
     def lags(self) -> dict[int, Lag]:

@@ -4,11 +4,20 @@ Deltas and their conditions see a document's own content, without the template. 
 `hidden` fields are those of the content that the template hides. Together they give the content back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from sowline.language.emodb.intrinsics import RESERVED_KEYS
 from sowline.language.emodb.values import Json
 
 Fields = Mapping[str, Json]
+
+
+def check_template(template: Fields, key_paths: Iterable[Sequence[str]] = ()) -> None:
+    """Raise ValueError if a template has fields that it may not set: intrinsics, or the fields of the key."""
+    if reserved := sorted(RESERVED_KEYS & template.keys()):
+        raise ValueError(f"expected fields other than intrinsics, got {', '.join(reserved)}")
+    if keyed := sorted(template.keys() & {steps[0] for steps in key_paths}):
+        raise ValueError(f"expected a template without the key's fields, got {', '.join(keyed)}")
 
 
 def read_with(content: Fields, template: Fields) -> dict[str, Json]:

@@ -87,7 +87,7 @@ def test_a_state_of_an_earlier_version_is_read_without_the_template() -> None:
     """It has what documents read with, and nothing of what the template had replaced."""
     log = DocumentLog(template={"type": "review"})
     earlier = b'{"a":1,"type":"review"}'
-    documents = Documents(log.definition)
+    documents = Documents(log.definition, log.definition.limits.template)
     writes = Writes(1, NEVER_WRITTEN, 0, 0, 0)
     held = decode_record(encode_record(Record(earlier, "a", Position(0, 0), 0, writes=writes)))
     write = DocumentDelta(parse_delta('{..,"a":~}?'), bytes(16), 1)

@@ -11,7 +11,7 @@ from sowline.commands.command import CopyOf, Headers, LogRecord, Origin
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline_materializer.core import deletes
+from sowline_materializer.core import portions
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.step import Forward
 from sowline_materializer.partition.changes_loader import ChangesLoader
@@ -101,7 +101,7 @@ def test_a_delete_in_portions(
     definition: TopicDefinition, whole: Owner, monkeypatch: pytest.MonkeyPatch, portion: int, is_killed: bool
 ) -> None:
     """Changes and state are those of one step, each change is emitted once, and no event ends a portion."""
-    monkeypatch.setattr(deletes, "PORTION_CHANGES_MAX", portion)
+    monkeypatch.setattr(portions, "PORTION_CHANGES_MAX", portion)
     owner = Owner(definition)
     owner.work(is_killed=is_killed)
     assert owner.changes == whole.changes
@@ -114,7 +114,7 @@ def test_a_delete_in_portions(
 
 def test_a_large_delete_among_other_records(whole: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     """The records before it are a step, each portion is one, and the last one has the records after it too."""
-    monkeypatch.setattr(deletes, "PORTION_CHANGES_MAX", 4)
+    monkeypatch.setattr(portions, "PORTION_CHANGES_MAX", 4)
     owner = Owner(whole.definition)
     owner.work()
     assert owner.completed == [len(IDS), 0, 2]
@@ -122,7 +122,7 @@ def test_a_large_delete_among_other_records(whole: Owner, monkeypatch: pytest.Mo
 
 def test_a_portion_is_bounded_by_bytes(whole: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records may be large: a few of them are as much as many small ones."""
-    monkeypatch.setattr(deletes, "PORTION_BYTES_MAX", 1)
+    monkeypatch.setattr(portions, "PORTION_BYTES_MAX", 1)
     owner = Owner(whole.definition)
     owner.work()
     assert (owner.changes, len(owner.completed)) == (whole.changes, 1 + DELETED)
@@ -132,7 +132,7 @@ def test_the_origin_of_a_delete_in_portions_is_reported(
     definition: TopicDefinition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of the delete has no effect later, for an owner that loads the changes after compaction too."""
-    monkeypatch.setattr(deletes, "PORTION_CHANGES_MAX", 2)
+    monkeypatch.setattr(portions, "PORTION_CHANGES_MAX", 2)
     owner = Owner(definition, CopyOf("log", Origin(1, 5)))
     owner.work()
     progress = [event for event in owner.events if isinstance(event, Progress)]
@@ -145,7 +145,7 @@ def test_an_owner_that_lost_its_disk_continues_a_delete(
     definition: TopicDefinition, whole: Owner, monkeypatch: pytest.MonkeyPatch, found: int
 ) -> None:
     """Kafka has the first changes of the delete: the next owner loads them, and emits the rest in portions."""
-    monkeypatch.setattr(deletes, "PORTION_CHANGES_MAX", 2)
+    monkeypatch.setattr(portions, "PORTION_CHANGES_MAX", 2)
     owner = Owner(definition)
     loader = ChangesLoader(owner.store, definition)
     begin = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")

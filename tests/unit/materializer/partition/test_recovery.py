@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -310,7 +311,51 @@ def test_another_definition_is_refused(worked: World) -> None:
     with pytest.raises(SowlineError) as error:
         recover(worked)
     assert error.value.reason == "definition changed"
-    assert "enrichment, documents, template, sow and framing in topics.yaml" in error.value.message
+    assert "enrichment, documents, sow and framing in topics.yaml" in error.value.message
+
+
+@pytest.fixture
+def older(world: World) -> World:
+    """A world of documents whose state, changes and progress events are of a version that recorded no template."""
+    world.definition = define_topic(name="orders", key="/id", documents=True, template={"type": "review"})
+    world.write(0, b'{"id":1}', None, [])
+    world.drain()
+    world.crash(0)
+    disk, changes = world.disk[PATH], world.changes[0]
+    disk["_checkpoint"] = without_template(disk["_checkpoint"])
+    changes.held = [
+        one._replace(body=without_template(one.body)) if one.name == PROGRESS_KEY and one.body else one
+        for one in changes.held
+    ]
+    return world
+
+
+def without_template(data: bytes) -> bytes:
+    """Return a checkpoint or a progress event as versions without templates wrote it."""
+    given = orjson.loads(data)
+    assert (given["format"], given.pop("template")) == (2, '{"type":"review"}')
+    return orjson.dumps(given)
+
+
+@pytest.mark.parametrize("store", ["whole", "gone"])
+def test_the_template_of_an_older_state_is_recorded(older: World, store: str) -> None:
+    """It is stored at once, and reported: with another template in the file, nothing else would show it."""
+    if store == "gone":
+        older.disk.clear()
+    opened = recover(older)
+    assert opened.checkpoint.limits == older.definition.limits
+    assert PROGRESS_KEY in opened.checkpoint.stale_keys
+    held = Checkpoint.decode(older.disk[PATH]["_checkpoint"])
+    assert (held.limits, held.stale_keys) == (opened.checkpoint.limits, opened.checkpoint.stale_keys)
+    older.definition = define_topic(name="orders", key="/id", documents=True)
+    assert recover(older).checkpoint.limits.template == '{"type":"review"}'
+
+
+def test_another_template_than_that_of_an_older_state_is_refused(older: World) -> None:
+    """Only its digest is known, and that is of the previous one."""
+    older.definition = define_topic(name="orders", key="/id", documents=True, template={"type": "order"})
+    with pytest.raises(SowlineError, match="was made under another definition"):
+        recover(older)
 
 
 # eras

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,6 +13,7 @@ from sowline.language.emodb import compile_condition
 from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import Entitlement
 from sowline_query_service.query.record_reads import read_record
+from sowline_query_service.replica.partition_replica import OwnerDefinition
 from tests.property.clock import clock, on_clock
 from tests.unit.documents import Documents
 from tests.unit.query_service.sessions import Client, Json, Server, settled, view_of
@@ -553,6 +555,46 @@ async def test_a_filter_without_redundant_writes_is_one_that_is_sent_before(serv
     client = server.connect()
     client.ask("subscribe", options="no_redundant", filter="LAST_UPDATED() > 0")
     assert [m["reason"] for m in await client.read()] == ["bad filter"]
+
+
+# another template
+
+
+@pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
+async def test_another_template_changes_what_is_in_focus(server: Documents, command: str) -> None:
+    """Documents stay, come and go; of one that reads the same nothing is sent, although its last write changed."""
+    server.delta("a", '{"n":1}')
+    server.delta("b", '{"n":9,"m":1}')
+    server.delta("a", "..")
+    client = server.connect()
+    client.ask(command, options="oof,no_redundant", filter="/n < 6")
+    await settled()
+    is_delta = command == "delta_subscribe"
+    for template, expected in (
+        ('{"n":3}', [("publish", {"n": 3}, is_delta), ("publish", {"n": 3, "m": 1}, False)]),
+        ('{"n":9}', [("oof", {"n": 9}, False), ("oof", {"n": 9, "m": 1}, False)]),
+        ('{"n":9,"k":1}', []),
+        (None, [("publish", {"n": 1}, False)]),
+        ('{"n":1}', [("publish", {"n": 1, "m": 1}, False)]),
+    ):
+        server.define(template)
+        found = [(m["command"], m["data"], m.get("delta", False)) for m in await client.read()]
+        assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+async def test_a_document_that_never_was_reads_with_the_template_of_the_owner() -> None:
+    """The file of the service may be newer than the template of the documents."""
+    server = Documents(more=", template: {type: review}")
+    server.delta("a", '{"n":1}')
+    limits = replace(server.topic.definition.limits, template='{"kind":"k"}')
+    digest = server.topic.definition.digest_with(limits.template)
+    server.topic.partitions[0].owner_definition = OwnerDefinition(digest, limits)
+    assert record(server, "b").items() >= {"kind": "k", "~version": 0}.items()
+    assert "type" not in record(server, "b")
+    server.topic.partitions[0].owner_definition = OwnerDefinition(
+        server.topic.definition.digest, replace(limits, template=None)
+    )
+    assert record(server, "b")["type"] == "review"
 
 
 # all of it together

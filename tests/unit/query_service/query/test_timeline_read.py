@@ -92,6 +92,19 @@ def server() -> Stories:
     return documents
 
 
+async def test_a_template_is_not_in_the_timeline(server: Stories) -> None:
+    """It is no write; writes after it show how the document reads by then."""
+    server.delta("a", '{"n":5}')
+    before = await server.versions()
+    (change,) = [one for one in server.define('{"n":7}') if one.key_text == "a"]
+    assert (change.previous, change.body) == (b'{"n":5}', b'{"n":7}')
+    assert await server.versions() == before
+    server.delta("a", '{..,"m":1}')
+    newest, *others = writes_of(await server.timeline())
+    assert (newest["previous"], newest["data"]) == ({"n": 7}, {"n": 7, "m": 1})
+    assert [one["version"] for one in others] == before
+
+
 async def test_each_write_is_sent_with_its_effect(server: Stories) -> None:
     """What was written, what became of it, and the document before and after."""
     timeline = json_of((await server.timeline()).answer)

@@ -1,5 +1,6 @@
 """Formats: what the first one has written is read and gone on from, and what none knows is left as it is."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from sowline.changes.change import Change
 from sowline.changes.event import Event, read_event
-from sowline.changes.progress import PROGRESS_KEY
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import Headers, LogRecord
 from sowline.commands.stored_format import FORMAT, UnknownFormat
 from sowline.config.topic_definition import define_topic
@@ -22,7 +23,7 @@ from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
-from sowline_materializer.partition.partition import Partition
+from sowline_materializer.partition.partition import Partition, progress_of
 from sowline_materializer.store.integrity import verified
 from sowline_materializer.store.rocksdb import RocksStore
 from tests.memory_store import MemoryStore
@@ -148,7 +149,7 @@ def test_state_of_an_unknown_format_is_refused_and_left(worked: World) -> None:
     disk["_entries"][b"x"] = b"what only a later version can read"
     before = deepcopy(disk)
     with pytest.raises(
-        UnknownFormat, match=r"expected state of format 1 or 2, got one of format 7.*Sowline 9\.1"
+        UnknownFormat, match=r"expected state of format 1 to 3, got one of format 7.*Sowline 9\.1"
     ) as error:
         worked.owner(0)
     assert error.value.reason == "unknown format"
@@ -165,19 +166,53 @@ def test_a_progress_event_of_an_unknown_format_stops_the_partition(worked: World
     before = len(changes.held)
     if store == "gone":
         worked.disk.clear()
-    with pytest.raises(UnknownFormat, match="expected a progress event of format 1 or 2"):
+    with pytest.raises(UnknownFormat, match="expected a progress event of format 1 to 3"):
         worked.owner(0)
     assert len(changes.held) == before
     assert Path("0") not in worked.disk or store == "whole" or "finished" not in worked.disk[Path("0")]
 
 
-@pytest.mark.parametrize("number", [0, 3, "1", None, True])
+@pytest.mark.parametrize("number", [0, 4, "1", None, True])
 def test_a_change_of_an_unknown_format_is_refused(number: object) -> None:
     """A change without a number has the first form; none but that is read."""
     about = {"position": "5", "after": "4", "op": "publish", "time": 9}
     assert read_event(b"1", b"{}", [("sow", orjson.dumps(about | {"v": FORMAT}))]).position == Position(0, 5)
     with pytest.raises(UnknownFormat, match="expected a change of format 1"):
         read_event(b"1", b"{}", [("sow", orjson.dumps(about | {"v": number}))])
+
+
+REVIEWS = define_topic(name="reviews", key="/id", documents=True, template={"type": "review"})
+KNOWN_BEFORE = {"expiration", "record_bytes_max", "repeat_window", "records_max"}
+"""The limits that a version without templates expects, no more and no less."""
+
+
+@pytest.mark.parametrize("template", [REVIEWS.limits.template, None])
+@pytest.mark.parametrize(("is_changed", "number"), [(False, 2), (True, 3)])
+def test_a_version_that_knows_no_templates_refuses_the_state(
+    template: str | None, is_changed: bool, number: int
+) -> None:
+    """It would refuse the `define` in the log; before there is one, it may continue from the state."""
+    limits = dataclasses.replace(REVIEWS.limits, template=template, is_template_changed=is_changed)
+    checkpoint = Checkpoint(definition=REVIEWS.digest_with(template), limits=limits)
+    progress = progress_of(checkpoint, 0, {})
+    decoded, read = Checkpoint.decode(checkpoint.encode()), read_event(progress.key, progress.value(), None)
+    assert isinstance(read, Progress)
+    assert (decoded, read) == (checkpoint, progress)
+    assert decoded.limits.is_template_changed == read.limits.is_template_changed == is_changed
+    written = orjson.loads(checkpoint.encode()), orjson.loads(progress.value())
+    assert [one["format"] for one in written] == [number, number]
+    if not is_changed:
+        assert [set(one) for one in (written[0]["checkpoint"][9], written[1]["limits"])] == [KNOWN_BEFORE] * 2
+
+
+def test_a_template_that_has_not_changed_is_no_obstacle() -> None:
+    """A version without templates drops it when it commits; the next owner that knows it reads it from the file."""
+    checkpoint = Checkpoint(definition=REVIEWS.digest, limits=REVIEWS.limits)
+    given = orjson.loads(checkpoint.encode())
+    assert given.pop("template") == REVIEWS.limits.template
+    decoded = Checkpoint.decode(orjson.dumps(given))
+    assert (decoded.limits.template, decoded.under(REVIEWS)) == (None, checkpoint)
+    assert decoded.under(define_topic(name="reviews", key="/id", documents=True)) is None
 
 
 def test_an_event_written_again_has_the_second_format() -> None:

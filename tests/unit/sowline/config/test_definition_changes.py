@@ -73,6 +73,16 @@ def test_each_field_has_its_effect(field: dict[str, Any], effect: ChangeEffect) 
     assert effects(new, old) == {"orders": effect}
 
 
+def test_the_template_of_documents_changes_live() -> None:
+    """Also from none, and to none; with another field that is fixed, it needs what that field needs."""
+    reviews = ORDERS | {"documents": True}
+    old, new = file_of(reviews), file_of(reviews | {"template": {"type": "review"}})
+    assert effects(old, new) == effects(new, old) == {"orders": ChangeEffect.LIVE}
+    assert effects(old, file_of(reviews | {"template": {"a": 1}, "partitions": 2})) == {
+        "orders": ChangeEffect.REBUILD
+    }
+
+
 def test_a_topic_without_records_can_not_get_them() -> None:
     """Its changes topic is not compacted."""
     assert effects(

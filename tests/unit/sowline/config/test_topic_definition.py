@@ -36,7 +36,6 @@ def test_a_delta_is_merged_as_the_owner_does_it() -> None:
         {"enrichment": ["1 AS /a"]},
         {"enrichment": ["1.0 AS /a"]},
         {"documents": True},
-        {"documents": True, "template": {"type": "review"}},
         {"message_type": "msgpack"},
     ],
 )
@@ -44,6 +43,14 @@ def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[s
     """What decides what a log record does is part of the digest, and is named where another digest is refused."""
     assert define(**change).digest != define().digest
     assert change.keys() <= set(define().deciding.replace(" and ", ", ").split(", "))
+
+
+def test_the_digest_has_the_template_that_documents_have() -> None:
+    """That of a state may be another one than the file's; what can't change has none."""
+    reviews, plain = define(documents=True, template={"type": "review"}), define(documents=True)
+    assert len({reviews.digest, plain.digest, reviews.digest_with('{"type":"order"}')}) == 3
+    assert reviews.digest == plain.digest_with('{"type":"review"}')
+    assert reviews.fixed_digest == plain.fixed_digest == plain.digest
 
 
 def test_the_digest_of_documents_is_what_it_was() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.model.limits import LIFETIME_MS_MAX, Limits, define_value, read_define
+from sowline.model.limits import LIFETIME_MS_MAX, Limits, define_value, names_template, read_define
 
 limits = st.builds(
     Limits,
@@ -114,6 +114,9 @@ def test_a_sentence_shows_the_beginning_of_what_is_wrong() -> None:
                 {"repeat_window": -1},
                 {"repeat_window": 2**60},
                 {"records_max": 0},
+                {"template": "["},
+                {"template": "[]"},
+                {"template": 5},
             )
         ),
         define_value(Limits(), Limits())[:-1] + b',"why":1}',
@@ -125,6 +128,16 @@ def test_what_is_no_definition_is_refused(value: bytes | None) -> None:
     with pytest.raises(SowlineError, match="expected the limits") as error:
         read_define(value)
     assert error.value.reason == "bad definition"
+
+
+def test_a_define_names_the_template_only_if_it_changes() -> None:
+    """A version that knows none still reads other limits."""
+    held = Limits(template='{"a":1}')
+    assert read_define(define_value(held, Limits(template="{}"))) == (held, Limits(template="{}"))
+    was, now = read_define(define_value(held, Limits(5, template=held.template)))
+    assert (was, now) == (Limits(), Limits(5))
+    assert names_template(held, Limits())
+    assert not names_template(was, now)
 
 
 def test_limits_that_differ_are_named() -> None:
