@@ -118,13 +118,14 @@ class ViewRunner(Runner[PartialsOutput]):
         """
         if self._joined is None or not numbers:
             return dict.fromkeys(numbers, 0)
-        partitions = [TopicPartition(self._source.changes, number) for number in numbers]
-        claimed = {one.partition: one.metadata for one in committed(self._changes.consumer, partitions)}
+        consumer, changes = self._changes.consumer, self._source.changes
+        found = committed(consumer, [TopicPartition(changes, number) for number in numbers])
+        claimed = {one.partition: one.metadata for one in found}
         now = time.time()
         generations = {number: next_generation(claim, now) for number, claim in claimed.items()}
-        for one in partitions:
-            one.offset, one.metadata = 0, str(generations[one.partition])
-        commit(self._changes.consumer, partitions)
+        commit(
+            consumer, [TopicPartition(changes, number, 0, str(own)) for number, own in generations.items()]
+        )
         # An earlier owner's messages reflect nothing after these ends. The new owner must not show less.
         self._joined_ends |= dict.fromkeys(numbers, self._joined.ends())
         if not all(claimed.values()):
