@@ -192,7 +192,9 @@ def test_a_course_says_of_how_many_records_it_is(console: Console, served: Serve
     shown = {"show": "chart", "chart": "time", "width": "D"}
     console.go(f"grid/{served['orders'].name}", limit=str(LIMIT), **shown)
     of = console.page.locator("figcaption .of")
-    expect(of).to_have_text(re.compile(rf"^{PAGE} of {RECORDS:,} records as of .* UTC; the others are loading$"))
+    expect(of).to_have_text(
+        re.compile(rf"^{PAGE} of {RECORDS:,} records as of .* UTC; the others are loading$")
+    )
     held.let_go()
     expect(of).to_have_text(re.compile(rf"^{LIMIT} of {RECORDS:,} records as of \d\d:\d\d:\d\d UTC$"))
     console.go(f"grid/{served['orders'].name}", **shown)

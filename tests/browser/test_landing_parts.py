@@ -205,8 +205,9 @@ def test_no_flight_has_landed_before_it_can(departures: Page) -> None:
         f"""() => {{
           const NOON = {MOMENT};
           const due = {DUE};
-          const late = [due(1, "late", 6, {{ distance: 2000 }}), due(2, "departed late", 6, {{ dep_delay: 300, distance: 2000 }}),
-            due(3, "late", 2, {{ distance: 2000 }})];
+          const distance = 2000;
+          const late = [due(1, "late", 6, {{ distance }}), due(3, "late", 2, {{ distance }})];
+          late.splice(1, 0, due(2, "departed late", 6, {{ dep_delay: 300, distance }}));
           whole.draw(late, NOON, true);
           const changes = late.map(({{ key, record }}) => (
             {{ type: "remove", key, before: record, reason: key === "3" ? "deleted" : "match" }}));
@@ -269,8 +270,9 @@ def test_a_page_that_is_behind_the_feed_says_so(parts: Page) -> None:
           const late = (more) => at.late({ fed_until: 50_000, is_settled: false, speed: 3600, ...more });
           const unknown = late();
           at.take("departures", [{ moment: "1970-01-01T10:00:00Z" }]);
-          return [unknown, late(), late({ speed: 1 }), late({ speed: 1, fed_until: 36_030 }), late({ fed_until: 60_000 }),
-            late({ fed_until: 60_000, is_settled: true }), late({ fed_until: 60_000, speed: null })];
+          const far = { fed_until: 60_000 };
+          return [unknown, late(), late({ speed: 1 }), late({ speed: 1, fed_until: 36_030 }), late(far),
+            late({ ...far, is_settled: true }), late({ ...far, speed: null })];
         }"""
     )
     assert found == [0, 0, 14_000, 0, 24_000, 0, 0]
