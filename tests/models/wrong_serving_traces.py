@@ -3,10 +3,12 @@
 Each function changes one event, and returns None if a trace has no such event.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.simulation.events import Line
+
+Bookmark = list[tuple[int, list[int]]]
 
 FAR = [0, 30_000, 0]
 """A position that no log reaches."""
@@ -45,24 +47,25 @@ def _command(line: Line) -> str:
     return str(line["message"]["command"])
 
 
-def _without_one(
-    event: str, name: str, commands: tuple[str, ...]
-) -> Callable[[list[Line]], list[Line] | None]:
-    def change(lines: list[Line]) -> list[Line] | None:
-        pair = next(told_in_turn(lines, event, name, commands), None)
-        return None if pair is None else [*lines[: pair[0]], *lines[pair[0] + 1 :]]
-
-    return change
+def _not_received(lines: list[Line], commands: tuple[str, ...]) -> list[Line] | None:
+    """Leave out that a client receives a message, and that its program reads it."""
+    pair = next(told_in_turn(lines, "receive", "by", commands), None)
+    if pair is None:
+        return None
+    is_read = lines[pair[0]] | {"event": "read"}
+    left = [*lines[: pair[0]], *lines[pair[0] + 1 :]]
+    read = next((at for at, line in enumerate(left) if at >= pair[0] and line == is_read), len(left))
+    return [*left[:read], *left[read + 1 :]]
 
 
 def message_left_out(lines: list[Line]) -> list[Line] | None:
     """Let a client not receive a change."""
-    return _without_one("receive", "by", ("publish",))(lines)
+    return _not_received(lines, ("publish",))
 
 
 def out_of_focus_left_out(lines: list[Line]) -> list[Line] | None:
     """Let a client not receive that a record matches no more."""
-    return _without_one("receive", "by", ("oof",))(lines)
+    return _not_received(lines, ("oof",))
 
 
 def message_repeated(lines: list[Line]) -> list[Line] | None:
@@ -110,23 +113,9 @@ def group_without_a_row(lines: list[Line]) -> list[Line] | None:
 
 def bookmark_ahead(lines: list[Line]) -> list[Line] | None:
     """Let a client come back with a bookmark of what it has not read."""
-    last = [at for at, line in enumerate(lines) if line["event"] == "change"]
     for at, line in enumerate(lines):
-        if line["event"] == "subscribe" and line["bookmark"] and last and last[0] < at:
-            behind = _not_read(lines[:at], line)
-            if behind is not None:
-                ahead = [(of, FAR if of == behind else position) for of, position in line["bookmark"]]
-                return replaced(lines, at, line | {"bookmark": ahead})
-    return None
-
-
-def _not_read(lines: list[Line], subscribed: Line) -> int | None:
-    """Return a partition with changes after a bookmark."""
-    for line in lines:
-        if line["event"] == "change":
-            for number, position in subscribed["bookmark"]:
-                if number == line["partition"] and position < line["position"]:
-                    return int(number)
+        if line["event"] == "subscribe" and (far := _far(lines[:at], line["bookmark"] or [])):
+            return replaced(lines, at, line | {"bookmark": far})
     return None
 
 
@@ -141,14 +130,19 @@ WRONG_HANDOFF = [
 ]
 
 
+def _without_one(lines: list[Line], event: str, name: str) -> list[Line] | None:
+    pair = next(told_in_turn(lines, event, name), None)
+    return None if pair is None else [*lines[: pair[0]], *lines[pair[0] + 1 :]]
+
+
 def passed_message_left_out(lines: list[Line]) -> list[Line] | None:
     """Let a stream not pass a change on."""
-    return _without_one("pass", "stream", ("publish", "oof"))(lines)
+    return _without_one(lines, "pass", "stream")
 
 
 def read_message_left_out(lines: list[Line]) -> list[Line] | None:
     """Let a program not read a change."""
-    return _without_one("read", "by", ("publish", "oof"))(lines)
+    return _without_one(lines, "read", "by")
 
 
 def message_read_twice(lines: list[Line]) -> list[Line] | None:
@@ -166,35 +160,41 @@ def snapshot_before_the_stream(lines: list[Line]) -> list[Line] | None:
         elif line["event"] in ("end", "stop"):
             passed.clear()
         elif line["event"] == "snapshot" and passed:
-            old = [
-                (of, [0, -1, 0] if of in passed else position) for of, position in line["bookmark"]
-            ]
+            old = [(of, [0, -1, 0] if of in passed else position) for of, position in line["bookmark"]]
             return replaced(lines, at, line | {"bookmark": old})
     return None
 
 
 def stream_that_skips(lines: list[Line]) -> list[Line] | None:
-    """Let a stream go on at another node behind messages that it has not passed on."""
-    begun: set[tuple[int, int]] = set()
-    written = {line["partition"] for line in lines if line["event"] == "change"}
+    """Let a stream with members go on at another node behind messages that it has not passed on."""
+    members: set[str] = set()
     for at, line in enumerate(lines):
-        if line["event"] == "follow":
-            again = [number for number, _ in line["bookmark"] if (line["stream"], number) in begun]
-            if set(again) & written:
-                far = [(of, FAR) for of, _ in line["bookmark"]]
-                return replaced(lines, at, line | {"bookmark": far})
-            begun |= {(line["stream"], number) for number, _ in line["bookmark"]}
+        if line["event"] == "join":
+            members.add(line["by"])
+        elif line["event"] in ("leave", "disconnect"):
+            members.discard(line["by"])
+        elif line["event"] == "follow" and members and (far := _far(lines[:at], line["bookmark"])):
+            return replaced(lines, at, line | {"bookmark": far})
     return None
 
 
 def left_after_the_message(lines: list[Line]) -> list[Line] | None:
     """Let a client that leaves a stream count a message that it was not sent."""
     for at, line in enumerate(lines):
-        if line["event"] == "leave" and line["bookmark"]:
-            far = [(of, FAR) for of, _ in line["bookmark"]]
-            if any(other["event"] == "change" for other in lines[:at]):
-                return replaced(lines, at, line | {"bookmark": far})
+        if line["event"] == "leave" and (far := _far(lines[:at], line["bookmark"])):
+            return replaced(lines, at, line | {"bookmark": far})
     return None
+
+
+def _far(lines: list[Line], bookmark: Bookmark) -> Bookmark | None:
+    """Return a bookmark after all changes; None if it would be after no more of them than before."""
+    is_ahead = any(
+        line["partition"] == number and line["position"] > position
+        for line in lines
+        if line["event"] == "change"
+        for number, position in bookmark
+    )
+    return [(number, FAR) for number, _ in bookmark] if is_ahead else None
 
 
 WRONG_STREAMS = [

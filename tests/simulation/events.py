@@ -59,7 +59,7 @@ MODELS = {
 
 
 def event_lines(model: str, seed: int, steps: int = STEPS, mistake: str = "") -> list[Line]:
-    """Run a seed, and return its events; raise what the simulation finds wrong, unless the services make a mistake."""
+    """Run a seed, and return its events; raise what is found wrong, unless the services make a mistake."""
     not_modeled, lines_of, has_gateways = MODELS[model]
     # Mistakes are made in Python.
     cores: Sequence[Core] = ("python",) if mistake else CORES

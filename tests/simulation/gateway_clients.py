@@ -37,9 +37,7 @@ class Inquiry(NamedTuple):
 class Inquiries:
     """The queries of one client, over the connection that it has just now. Each answer is checked."""
 
-    def __init__(
-        self, name: str, truth: Truth, chance: Random, trace: Trace, topic: str
-    ) -> None:
+    def __init__(self, name: str, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self._name = name
         self._truth = truth
         self._chance = chance
@@ -140,9 +138,7 @@ def check_whole(name: str, truth: Truth, positions: Positions) -> None:
 class GatewaySubscriber(Subscriber):
     """A subscriber that a gateway serves: over its connection it also sends queries, and asks for checksums."""
 
-    def __init__(
-        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str
-    ) -> None:
+    def __init__(self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self.inquiries = Inquiries(name, truth, chance, trace, topic)
         self.proofs = 0
         super().__init__(name, wish, truth, chance, trace, topic)
@@ -208,9 +204,7 @@ class GatewaySubscriber(Subscriber):
 class Viewer(GatewaySubscriber):
     """A subscriber to a page or to groups."""
 
-    def __init__(
-        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str
-    ) -> None:
+    def __init__(self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self.shape = view_shape(chance)
         self._is_back = False
         """Whether it has connected, and was sent nothing since."""

@@ -89,9 +89,7 @@ class Saved(NamedTuple):
 class Subscriber:
     """One subscription over connections that come and go; each message is checked as the program gets it."""
 
-    def __init__(
-        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str
-    ) -> None:
+    def __init__(self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self.name = name
         self.wish = wish
         self._truth = truth

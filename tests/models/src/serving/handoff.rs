@@ -457,11 +457,11 @@ impl Handoff {
 
     /// Connect, and ask for what the program has not read.
     fn connect(&self, state: &mut State, node: usize) {
+        // A group that has not ended begins again.
         if !self.makes(Mistake::KeepsWhatWaits) {
             state.inbox.clear();
+            state.group = None;
         }
-        // A group that has not ended begins again.
-        state.group = None;
         state.session = Some(Session {
             node,
             phase: Phase::Asked(state.program.position),
