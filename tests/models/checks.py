@@ -1,16 +1,17 @@
-"""Traces of the simulation are possible in the model of the materializer, and wrong ones are not.
+"""Traces of the simulation are possible in the models, and wrong ones are not.
 
 `make models` runs this, after the checks of the models themselves. It needs Rust.
 """
 
 import subprocess
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.events import Line, encoded, event_lines
+from tests.models import wrong_owner_traces, wrong_serving_traces
+from tests.simulation.events import MODELS, Line, encoded, event_lines
 
 pytestmark = [pytest.mark.timeout(420), pytest.mark.needs("cargo")]
 
@@ -18,6 +19,43 @@ SEEDS = range(20)
 
 HERE = Path(__file__).parent
 REPLAY = HERE / "target" / "release" / "replay"
+
+Change = Callable[[list[Line]], list[Line] | None]
+"""Makes a trace wrong; returns None if that has nothing to change."""
+
+WRONG: list[tuple[str, Change]] = [
+    *(("materializer", change) for change in wrong_owner_traces.WRONG),
+    *(("handoff", change) for change in wrong_serving_traces.WRONG_HANDOFF),
+    *(("streams", change) for change in wrong_serving_traces.WRONG_STREAMS),
+]
+
+KINDS = {
+    "materializer": {
+        *("log", "change", "progress", "ask", "open", "close"),
+        *("commit", "restore", "wipe", "crash"),
+    },
+    "handoff": {
+        *("change", "apply", "start", "loaded", "look", "subscribe", "refuse"),
+        *("receive", "read", "stand", "save", "disconnect", "restart"),
+    },
+    "streams": {
+        *("change", "apply", "start", "loaded", "subscribe", "refuse", "read", "stand", "disconnect", "stop"),
+        *("follow", "pass", "end", "join", "snapshot", "release", "leave", "alone", "relay", "note"),
+    },
+}
+"""The events that the traces of all seeds have together."""
+
+MISTAKES = [
+    ("handoff", "moved on receipt"),
+    ("handoff", "no out of focus"),
+    ("handoff", "behind from now"),
+    ("streams", "stream joined before it is level"),
+    ("streams", "what waited for the snapshot dropped"),
+    ("streams", "what the snapshot has sent again"),
+    ("streams", "stream goes on from now"),
+    ("streams", "message that did not fit taken for sent"),
+]
+"""Mistakes in the services. The replay refuses a trace of one of the seeds."""
 
 
 @pytest.fixture(scope="session")
@@ -27,160 +65,46 @@ def replayer() -> Path:
     return REPLAY
 
 
-@pytest.fixture(scope="session")
-def traces() -> dict[int, list[Line]]:
-    """The traces of the seeds."""
-    return {seed: event_lines(seed) for seed in SEEDS}
+@cache
+def trace(model: str, seed: int) -> list[Line]:
+    """Return the trace of a seed."""
+    return event_lines(model, seed)
 
 
-def replayed(replayer: Path, traces: dict[int, list[Line]], directory: Path) -> dict[int, str]:
+def replayed(replayer: Path, model: str, traces: dict[int, list[Line]], directory: Path) -> dict[int, str]:
     """Return what is wrong with traces, by their seeds."""
     paths = {seed: directory / f"{seed}.jsonl" for seed in traces}
     for seed, path in paths.items():
         path.write_bytes(encoded(traces[seed]))
     done = subprocess.run(
-        [replayer, *paths.values()], capture_output=True, text=True, check=False
+        [replayer, model, *paths.values()], capture_output=True, text=True, check=False
     ).stdout.splitlines()
     print(*done, sep="\n")
     assert len(done) == len(traces)
     return {seed: line for seed, line in zip(traces, done, strict=True) if "states at once" not in line}
 
 
-def test_traces(replayer: Path, traces: dict[int, list[Line]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_traces(model: str, replayer: Path, tmp_path: Path) -> None:
     """Each event of the simulation is among those that the model has next."""
-    assert replayed(replayer, traces, tmp_path) == {}
-    kinds = {line["event"] for lines in traces.values() for line in lines}
-    assert kinds >= {
-        "log",
-        "change",
-        "progress",
-        "ask",
-        "open",
-        "close",
-        "commit",
-        "restore",
-        "wipe",
-        "crash",
-    }
+    traces = {seed: trace(model, seed) for seed in SEEDS}
+    assert replayed(replayer, model, traces, tmp_path) == {}
+    assert {line["event"] for lines in traces.values() for line in lines} >= KINDS[model]
 
 
-# Wrong traces: each function changes one event of a trace, and returns None if it has no such event.
-
-
-def changes(lines: list[Line]) -> Iterator[int]:
-    """Yield the indices of the changes that a live owner has written, without repairs."""
-    return (
-        at for at, line in enumerate(lines) if line["event"] == "change" and line["by"] and not line["again"]
-    )
-
-
-def commits(lines: list[Line]) -> Iterator[int]:
-    """Yield the indices of the commits."""
-    return (at for at, line in enumerate(lines) if line["event"] == "commit")
-
-
-def replaced(lines: list[Line], at: int, **fields: object) -> list[Line]:
-    """Return a trace with other fields of one event."""
-    return [*lines[:at], lines[at] | fields, *lines[at + 1 :]]
-
-
-def is_same_writer(one: Line, other: Line) -> bool:
-    """Whether two events were written by one owner of one partition."""
-    return (one.get("by"), one.get("partition")) == (other.get("by"), other.get("partition"))
-
-
-def commit_before_emit(lines: list[Line]) -> list[Line] | None:
-    """Commit a state before the last change that leads to it is written."""
-    for at in commits(lines):
-        for change in reversed([one for one in changes(lines) if one < at]):
-            is_its_change = lines[change]["position"] == lines[at]["position"]
-            if is_same_writer(lines[change], lines[at]) and is_its_change:
-                return [*lines[:change], lines[at], *lines[change:at], *lines[at + 1 :]]
-    return None
-
-
-def neighbors(lines: list[Line]) -> tuple[int, int] | None:
-    """Return the indices of two changes that one owner has written one after the other."""
-    pairs = pairwise(changes(lines))
-    return next((pair for pair in pairs if is_same_writer(*(lines[at] for at in pair))), None)
-
-
-def change_left_out(lines: list[Line]) -> list[Line] | None:
-    """Write the change after the next one instead of the next one."""
-    if (pair := neighbors(lines)) is None:
-        return None
-    first, second = pair
-    return replaced(lines, first, **(lines[second] | {"offset": lines[first]["offset"]}))
-
-
-def change_repeated(lines: list[Line]) -> list[Line] | None:
-    """Write a change again instead of the next one."""
-    if (pair := neighbors(lines)) is None:
-        return None
-    first, second = pair
-    return replaced(lines, second, **(lines[first] | {"offset": lines[second]["offset"]}))
-
-
-def change_of_another_key(lines: list[Line]) -> list[Line] | None:
-    """Write a change under the key of another record."""
-    keys = {lines[at]["key"] for at in changes(lines)}
-    for at in changes(lines):
-        for key in sorted(keys - {lines[at]["key"]}):
-            return replaced(lines, at, key=key)
-    return None
-
-
-def change_with_a_gap(lines: list[Line]) -> list[Line] | None:
-    """Name a change before it that was never written."""
-    at = next(changes(lines), None)
-    return None if at is None else replaced(lines, at, after=[0, 30_000, 0])
-
-
-def change_without_a_writer(lines: list[Line]) -> list[Line] | None:
-    """Write a change that no process has sent."""
-    at = next(changes(lines), None)
-    return None if at is None else replaced(lines, at, by="")
-
-
-def commit_ahead(lines: list[Line]) -> list[Line] | None:
-    """Commit a position that the owner has not reached."""
-    at = next(commits(lines), None)
-    return None if at is None else replaced(lines, at, position=[0, 30_000, 0])
-
-
-def commit_that_forgets(lines: list[Line]) -> list[Line] | None:
-    """Commit without the stale keys."""
-    at = next((at for at in commits(lines) if lines[at]["stale"]), None)
-    return None if at is None else replaced(lines, at, stale=[])
-
-
-def commit_that_skips(lines: list[Line]) -> list[Line] | None:
-    """Commit an end of the changes behind events that the owner has not read."""
-    at = next((at for at in commits(lines) if lines[at]["changes_end"]), None)
-    return None if at is None else replaced(lines, at, changes_end=lines[at]["changes_end"] + 1)
-
-
-WRONG = [
-    commit_before_emit,
-    change_left_out,
-    change_repeated,
-    change_of_another_key,
-    change_with_a_gap,
-    change_without_a_writer,
-    commit_ahead,
-    commit_that_forgets,
-    commit_that_skips,
-]
-
-
-@pytest.mark.parametrize("mistake", WRONG)
-def test_wrong_trace(
-    mistake: Callable[[list[Line]], list[Line] | None],
-    replayer: Path,
-    traces: dict[int, list[Line]],
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize(("model", "change"), WRONG)
+def test_wrong_trace(model: str, change: Change, replayer: Path, tmp_path: Path) -> None:
     """A trace with one wrong event is refused."""
-    wrong = {seed: lines for seed in traces if (lines := mistake(traces[seed])) is not None}
+    wrong = {seed: lines for seed in SEEDS if (lines := change(trace(model, seed))) is not None}
     assert wrong
-    assert replayed(replayer, wrong, tmp_path).keys() == wrong.keys()
+    assert replayed(replayer, model, wrong, tmp_path).keys() == wrong.keys()
+
+
+@pytest.mark.parametrize(("model", "mistake"), MISTAKES)
+def test_mistake(model: str, mistake: str, replayer: Path, tmp_path: Path) -> None:
+    """What services do that make a mistake is refused."""
+    refused = (
+        replayed(replayer, model, {seed: event_lines(model, seed, mistake=mistake)}, tmp_path)
+        for seed in SEEDS
+    )
+    assert any(refused)

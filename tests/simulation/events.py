@@ -1,41 +1,83 @@
-"""The events of a simulation as JSON lines: a model of the materializer replays them (`tests/models`).
+"""The events of a simulation as JSON lines: the models of the protocols replay them (`tests/models`).
 
-`python -m tests.simulation.events FILE SEED` writes those of a seed. Its faults are those that the model has.
+`python -m tests.simulation.events MODEL FILE SEED` writes those of a seed. Its faults are those that the model has.
 """
 
 import argparse
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import orjson
 
-from sowline.changes.change import AGAIN, Change
-from sowline.changes.event import read_event
-from sowline.changes.progress import PROGRESS_KEY
-from sowline_materializer.core.checkpoint import Checkpoint
-from tests.simulation.broker import Written
+from sowline.native import Core
+from tests.simulation.gateway_clients import GatewaySubscriber
+from tests.simulation.mutations import FAULTS_OF, mistaken
+from tests.simulation.owner_events import OwnerLines
 from tests.simulation.run import CORES, STEPS, UNFORESEEN, Loop, Simulation, play
-from tests.simulation.truth import Truth
-
-NOT_MODELED = frozenset({"changes loss", "compaction", "holes", UNFORESEEN})
-"""Faults that the model does not have: its changes topic loses nothing, each offset has a record, and each log record
-can be applied.
-"""
+from tests.simulation.serving_events import ServingLines, wishes_of
+from tests.simulation.subscriber import Subscriber
 
 Line = dict[str, Any]
+Lines = Callable[[Line], Line | None]
+"""Returns the line of an event; None if the model does not have it."""
 
 
-def event_lines(seed: int, steps: int = STEPS) -> list[Line]:
-    """Run a seed, and return its events; raise what the simulation finds wrong."""
-    simulation = Simulation(seed, steps, Loop(), None, CORES, has_gateways=False, is_typed=False)
-    simulation.faults -= NOT_MODELED
-    events = simulation.trace.events = []
-    outcome = play(simulation)
-    if outcome.error is not None:
-        raise outcome.error
-    lines = map(_Lines(simulation.truth).line, events)
+class Model(NamedTuple):
+    """A model that replays events: the faults of the simulation that it does not have, and how its lines are made."""
+
+    not_modeled: frozenset[str]
+    lines_of: Callable[[Simulation], Lines]
+    has_gateways: bool = False
+
+
+def _owner_lines(simulation: Simulation) -> Lines:
+    return OwnerLines(simulation.truth).line
+
+
+def _handoff_lines(simulation: Simulation) -> Lines:
+    wishes = wishes_of(simulation.subscribers, Subscriber, has_oof=True)
+    return ServingLines(simulation.truth, wishes).line
+
+
+def _stream_lines(simulation: Simulation) -> Lines:
+    wishes = wishes_of(simulation.subscribers, GatewaySubscriber, has_oof=False)
+    return ServingLines(simulation.truth, wishes).line
+
+
+LOST_CHANGES = frozenset({"changes loss", "compaction"})
+
+MODELS = {
+    # Each offset has a record, and each log record can be applied.
+    "materializer": Model(LOST_CHANGES | {"holes", UNFORESEEN}, _owner_lines),
+    "handoff": Model(LOST_CHANGES, _handoff_lines),
+    # Programs of clients of a gateway continue.
+    "streams": Model(LOST_CHANGES | {"restart"}, _stream_lines, has_gateways=True),
+}
+
+
+def event_lines(model: str, seed: int, steps: int = STEPS, mistake: str = "") -> list[Line]:
+    """Run a seed, and return its events; raise what is found wrong, unless the services make a mistake."""
+    not_modeled, lines_of, has_gateways = MODELS[model]
+    # Mistakes are made in Python.
+    cores: Sequence[Core] = ("python",) if mistake else CORES
+    with ExitStack() as stack:
+        # The models have no checksums.
+        stack.enter_context(patch("tests.simulation.gateway_clients.PROOF_SHARE", 0))
+        if mistake:
+            stack.enter_context(mistaken(mistake))
+        faults = FAULTS_OF.get(mistake)
+        simulation = Simulation(seed, steps, Loop(), faults, cores, has_gateways=has_gateways, is_typed=False)
+        simulation.faults -= not_modeled
+        if simulation.gateways is not None:
+            del simulation.gateways.gateways[1:]
+        events = simulation.trace.events = []
+        error = play(simulation).error
+    if error is not None and (not mistake or isinstance(error, TypeError)):
+        raise error
+    lines = map(lines_of(simulation), events)
     return [line for line in lines if line is not None]
 
 
@@ -44,70 +86,15 @@ def encoded(lines: Iterable[Line]) -> bytes:
     return b"".join(orjson.dumps(line) + b"\n" for line in lines)
 
 
-class _Lines:
-    """Turns the events of a simulation into lines."""
-
-    def __init__(self, truth: Truth) -> None:
-        definition = truth.definition
-        self._log, self._changes = definition.log, definition.changes
-        self._effects: dict[tuple[int, int], list[tuple[str, bool]]] = defaultdict(list)
-        for number in range(definition.partitions):
-            for effect in truth.model(number).effects:
-                key = truth.key(effect.key).hex()
-                self._effects[number, effect.position[0]].append((key, effect.now is not None))
-
-    def line(self, event: Line) -> Line | None:
-        """Return the line of an event; None if it is of another process or topic."""
-        if "written" in event:
-            return self._written(event["written"], event["by"])
-        is_other = event.get("topic", self._changes) != self._changes
-        if is_other or not event["by"].startswith("worker"):
-            return None
-        line = {name: value for name, value in event.items() if name not in {"topic", "checkpoint"}}
-        return line | _stored(event["checkpoint"]) if "checkpoint" in event else line
-
-    def _written(self, written: Written, by: str) -> Line | None:
-        topic, number = written.partition_id
-        where = {"partition": number, "offset": written.at}
-        if topic == self._log:
-            return {"event": "log", **where, "effects": self._effects[number, written.at]}
-        if topic != self._changes:
-            return None
-        event = read_event(written.name or b"", written.body, written.about)
-        line = {**where, "by": by, "position": list(event.position), "after": list(event.after)}
-        if not isinstance(event, Change):
-            return {"event": "progress", **line}
-        return {
-            "event": "change",
-            **line,
-            "key": event.sow_key.hex(),
-            "live": event.body is not None,
-            "last": event.last,
-            "again": event.op == AGAIN,
-            "written_in": event.rank[0],
-        }
-
-
-def _stored(data: bytes) -> Line:
-    """Return the parts of a checkpoint that the model has."""
-    checkpoint = Checkpoint.decode(data)
-    return {
-        "position": list(checkpoint.position),
-        "last_change": list(checkpoint.last_change),
-        "complete": checkpoint.complete,
-        "changes_end": checkpoint.changes_end,
-        "stale": ["" if key == PROGRESS_KEY else key.hex() for key in sorted(checkpoint.stale_keys)],
-    }
-
-
 def main() -> None:
     """Write the events of a seed to a file."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.events", description=__doc__)
+    parser.add_argument("model", choices=MODELS, help="the model that is to replay them")
     parser.add_argument("file", type=Path, help="the file to write")
     parser.add_argument("seed", type=int, help="the seed to run")
     parser.add_argument("--steps", type=int, default=STEPS, help="how many are played before the end")
     given = parser.parse_args()
-    given.file.write_bytes(encoded(event_lines(given.seed, given.steps)))
+    given.file.write_bytes(encoded(event_lines(given.model, given.seed, given.steps)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Clients of a gateway: they also send queries, ask for checksums, and subscribe to pages and groups."""
 
-from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from sowline.subscriptions.lifecycle import Proving, Signal, State
 from sowline.wire.client_message import Message, Received
 from tests.property.model import FILTERS, Body
 from tests.simulation.subscriber import Saved, Served, Subscriber, Wish
+from tests.simulation.trace import Trace
 from tests.simulation.truth import Truth, hold
 from tests.simulation.views import Shape, Shown, matching, query_shape, view_shape
 
@@ -37,9 +37,7 @@ class Inquiry(NamedTuple):
 class Inquiries:
     """The queries of one client, over the connection that it has just now. Each answer is checked."""
 
-    def __init__(
-        self, name: str, truth: Truth, chance: Random, trace: Callable[..., None], topic: str
-    ) -> None:
+    def __init__(self, name: str, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self._name = name
         self._truth = truth
         self._chance = chance
@@ -140,9 +138,7 @@ def check_whole(name: str, truth: Truth, positions: Positions) -> None:
 class GatewaySubscriber(Subscriber):
     """A subscriber that a gateway serves: over its connection it also sends queries, and asks for checksums."""
 
-    def __init__(
-        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Callable[..., None], topic: str
-    ) -> None:
+    def __init__(self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self.inquiries = Inquiries(name, truth, chance, trace, topic)
         self.proofs = 0
         super().__init__(name, wish, truth, chance, trace, topic)
@@ -208,9 +204,7 @@ class GatewaySubscriber(Subscriber):
 class Viewer(GatewaySubscriber):
     """A subscriber to a page or to groups."""
 
-    def __init__(
-        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Callable[..., None], topic: str
-    ) -> None:
+    def __init__(self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self.shape = view_shape(chance)
         self._is_back = False
         """Whether it has connected, and was sent nothing since."""

@@ -149,6 +149,7 @@ class PlayedGateway:
         for session in list(self.sessions):
             self.end_session(session)
         self._network.gateway_ends(self.name)
+        self._trace.note("stop", by=self.name)
 
     def failed(self) -> BaseException | None:
         """Return what has ended following the nodes."""

@@ -26,6 +26,7 @@ from tests.simulation.definitions import SHARE as DEFINITIONS_SHARE
 from tests.simulation.definitions import TEMPLATES, DefinitionPlay
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
+from tests.simulation.gateway_events import noted
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
@@ -783,6 +784,8 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patches.append(patch("sowline_materializer.worker.schemas.ThreadPoolExecutor", lambda *_: registry))
     if simulation.gateways is not None:
         patches.append(patch("asyncio.to_thread", at_once))
+        if simulation.trace.events is not None:
+            patches += noted(simulation.trace)
     clients.PROCESSES.clear()
     clients.PROCESSES.update(simulation.processes)
     with ExitStack() as stack:

@@ -132,6 +132,7 @@ class QueryService(Process):
     def start(self, topics: Topics, ring: int, failed: Callable[["QueryService"], None]) -> None:
         """Start the process."""
         self.trace(self.name, "starts", *([] if self.shard.is_whole else [self.shard]))
+        self.trace.note("start", by=self.name)
         self.held_shard = self.shard
         self.state = ServedTopics(topics, ring, native=self._native, shard=self.shard)
         self.dispatcher = Dispatcher()
@@ -181,6 +182,7 @@ class QueryService(Process):
         for (_, number), portions in batches.items():
             positions = [str(placed.event.position) for placed in events_of(portions)]
             self.trace(self.name, "takes", number, positions)
+            self._note_position("apply", number)
             self._check(number)
         return again
 
@@ -190,7 +192,14 @@ class QueryService(Process):
         self.state.loaded(partition_ids)
         for _, number in partition_ids:
             self.trace(self.name, "has loaded", number)
+            self._note_position("loaded", number)
             self._check(number)
+
+    def _note_position(self, event: str, number: int) -> None:
+        """Note the position up to which a partition is served now, for the models."""
+        partition = self.state.topics[self._truth.definition.name].partitions[number]
+        if not partition.loading and not self.state.broken:
+            self.trace.note(event, partition=number, by=self.name, position=partition.held)
 
     def _check(self, number: int) -> None:
         topic = self.state.topics[self._truth.definition.name]
@@ -227,6 +236,7 @@ class QueryService(Process):
 
     async def tell_progress(self) -> None:
         """Tell quiet subscriptions where they stand."""
+        self.trace.note("look", by=self.name)
         for session in list(self.sessions):
             session.commands.send_progress(0.0)
             await loop_turns()

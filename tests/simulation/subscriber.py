@@ -1,7 +1,6 @@
 """A client that is played: the real stream of the client library, and whether what it says is so."""
 
 import json
-from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +17,7 @@ from sowline.subscriptions.lifecycle import Again, AskLater, ConnectionMade, Sen
 from sowline.wire.client_message import Message, Received, read_frame
 from tests.property.document_model import CONDITIONS
 from tests.property.model import FILTERS, Account, Body, Effect, merged
+from tests.simulation.trace import Trace
 from tests.simulation.truth import Truth, hold
 
 
@@ -91,9 +91,7 @@ class Saved(NamedTuple):
 class Subscriber:
     """One subscription over connections that come and go; each message is checked as the program gets it."""
 
-    def __init__(
-        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Callable[..., None], topic: str
-    ) -> None:
+    def __init__(self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Trace, topic: str) -> None:
         self.name = name
         self.wish = wish
         self._truth = truth
@@ -158,11 +156,20 @@ class Subscriber:
 
     def _send_all(self) -> None:
         """Send what the stream has to send; what the service was not ready for waits."""
+        assert self.service is not None
         while self.stream.outgoing:
             action = self.stream.outgoing.popleft()
             if isinstance(action, AskLater):
                 self._again = action.number
             else:
+                if isinstance(action, SendAsk):
+                    self._trace.note(
+                        "subscribe",
+                        by=self.name,
+                        to=self.service.name,
+                        ask=action.ask,
+                        outbox=self._outbox,
+                    )
                 self._send(self.stream.request(action))
 
     def _send(self, request: dict[str, Any]) -> None:
@@ -172,6 +179,7 @@ class Subscriber:
     def disconnect(self) -> None:
         """Vanish."""
         if self._session is not None and self.service is not None:
+            self._trace.note("disconnect", by=self.name)
             self.service.end_session(self._session)
             self.stream.handle(Signal.LOST)
         self.service = self._session = self._outbox = self._again = None
@@ -181,6 +189,7 @@ class Subscriber:
         self.disconnect()
         self.stream.close()
         self._trace(self.name, "begins again at", self.saved.bookmark if self.saved else None)
+        self._trace.note("restart", by=self.name)
         self.stream = self._new_stream(self.saved)
 
     async def receive(self, frames: int) -> None:
@@ -194,6 +203,12 @@ class Subscriber:
     async def _receive(self, received: Received) -> None:
         if self.stream.id not in map(stream_id, received.streams):
             return
+        if received.command == "ack":
+            if received.status == "failure":
+                self._trace.note("refuse", by=self.name)
+        else:
+            for message in received.messages():
+                self._trace.note("receive", by=self.name, message=message)
         self.stream.receive(received)
         self._send_all()
         self._has_news = True
@@ -243,6 +258,7 @@ class Subscriber:
         self.stream = self._new_stream(None)
 
     def _take(self, message: Message) -> None:
+        self._trace.note("read", by=self.name, message=message)
         self.messages += 1
         if message.command == "group_begin":
             if message.reset:
@@ -324,6 +340,7 @@ class Subscriber:
         bookmark = self.stream.bookmark
         if bookmark is None or self._group is not None:
             return
+        self._trace.note("stand", by=self.name, bookmark=bookmark)
         positions = self._read(bookmark)
         for number, position in positions.items():
             before = self.positions.get(number, Position(0, -1))
@@ -336,6 +353,7 @@ class Subscriber:
         self._check_view(bookmark)
         if not self.stream.machine.taken.inbox.is_in_step and self._chance.random() < 0.3:
             self.saved = Saved(bookmark, dict(self.view), dict(self.positions))
+            self._trace.note("save", by=self.name)
 
     def _check_view(self, where: str) -> None:
         """What it holds is what matches at its positions, if it is told of all that goes."""

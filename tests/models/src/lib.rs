@@ -6,3 +6,4 @@ pub mod log;
 pub mod materializer;
 pub mod position;
 pub mod serving;
+pub mod trace;

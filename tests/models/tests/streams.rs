@@ -8,12 +8,14 @@ use sowline_models::serving::streams::{Bounds, Mistake, Streams};
 const TWO_CLIENTS: Bounds = Bounds {
     changes: 2,
     clients: 2,
+    nodes: 2,
     faults: 2,
     outbox: 1,
 };
 const ONE_CLIENT: Bounds = Bounds {
     changes: 4,
     clients: 1,
+    nodes: 2,
     faults: 2,
     outbox: 2,
 };

@@ -12,11 +12,9 @@ use super::owner::{Open, Purpose, Sending, Store};
 use super::recovery::{begun, from_kafka, from_store};
 use crate::log::{Record, Standing, Step};
 use crate::position::{Key, Position};
+use crate::trace::{At, Summary, at, expect};
 
 const RULES: Rules = Rules { mistake: None };
-
-/// A position as a trace has it: era, offset and the number of the change.
-type At = (u8, i16, u16);
 
 /// An event of a trace.
 #[derive(Deserialize, Clone, Debug)]
@@ -112,14 +110,6 @@ struct Partition {
     follower: Follower,
 }
 
-/// What was replayed.
-#[derive(Default, Debug, PartialEq, Eq)]
-pub struct Summary {
-    pub events: usize,
-    /// The most states that were possible at once.
-    pub states_max: usize,
-}
-
 /// Replay the lines of a trace; return what was replayed, or why a line is not possible.
 pub fn replay(lines: &[Line]) -> Result<Summary, String> {
     let keys = numbered(lines);
@@ -180,10 +170,6 @@ impl Line {
             Self::Wipe { .. } | Self::Crash { .. } => unreachable!("it concerns all partitions"),
         }
     }
-}
-
-fn at((era, offset, nth): At) -> Position {
-    Position { era, offset, nth }
 }
 
 impl Partition {
@@ -492,10 +478,6 @@ impl Committed {
             && self.changes_end == store.changes_end
             && self.stale == store.stale
     }
-}
-
-fn expect(is_so: bool, why: impl FnOnce() -> String) -> Result<(), String> {
-    if is_so { Ok(()) } else { Err(why()) }
 }
 
 /// Return the states that a worker may be in after what it does without an event.

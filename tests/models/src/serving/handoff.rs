@@ -7,6 +7,8 @@ use stateright::{Model, Property};
 
 use crate::position::Key;
 
+pub mod replay;
+
 /// What a client is promised.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Guarantee {
@@ -36,8 +38,10 @@ pub enum Mistake {
     ResumesWithTheBookmark,
     /// A replica that is behind a bookmark begins at its own position.
     BehindReplicaIsNotWaitedFor,
-    /// A client that is lost is sent again what it has already received, but not read.
-    ResumesBeforeWhatWaits,
+    /// A client that comes back keeps what it has received, but not read, although it is sent that again.
+    KeepsWhatWaits,
+    /// A client that was refused asks again for what it has received, but not read.
+    AsksForWhatWaits,
     /// A record that does not match any more is not reported.
     NeverOutOfFocus,
     /// Each change of a record that does not match is reported as out of focus.
@@ -93,8 +97,8 @@ struct Node {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     Asked(Option<usize>),
-    /// These rows of the snapshot are yet to be sent.
-    Group(Vec<(Key, usize)>),
+    /// These rows of the snapshot are yet to be sent, in any order.
+    Group(View),
     CatchingUp,
     Live,
     Over,
@@ -138,13 +142,18 @@ pub enum Action {
     Forget(usize),
     RestartNode(usize),
     Connect(usize),
+    /// The session is refused for now. The client asks again on the same connection.
+    Refuse,
     Begin,
-    SendGroup,
+    SendRow(Key),
+    EndGroup,
     CatchUp,
     GoLive,
     Progress,
     Receive,
     Read,
+    /// The program writes down what it has, with the bookmark.
+    Save,
     Disconnect,
     RestartProgram,
 }
@@ -156,6 +165,14 @@ pub struct Handoff {
 }
 
 impl State {
+    /// Let a node load the changes up to an end; its memory is empty.
+    fn load(&mut self, node: usize, end: usize) {
+        self.nodes[node] = Node {
+            applied: end,
+            remembers: end,
+        };
+    }
+
     fn matching(&self, position: usize) -> View {
         let mut view = View::new();
         for (number, change) in (1..).zip(&self.changes[..position]) {
@@ -262,7 +279,6 @@ impl State {
             if self.wrong.is_empty() {
                 self.check(self.program.view == view, Guarantee::NoGap);
             }
-            self.saved = self.program.clone();
         }
     }
 
@@ -346,7 +362,7 @@ impl Handoff {
         let Some(bookmark) = bookmark else {
             session.position = applied;
             session.outbox.push_back(Message::GroupBegin);
-            session.phase = Phase::Group(state.matching(applied).into_iter().collect());
+            session.phase = Phase::Group(state.matching(applied));
             return;
         };
         if bookmark > applied && self.makes(Mistake::ExpiresWhileBehind) {
@@ -360,27 +376,28 @@ impl Handoff {
         session.phase = Phase::CatchingUp;
     }
 
-    fn send_group(&self, state: &State, session: &mut Session) {
+    fn send_row(&self, state: &State, session: &mut Session, key: Key) {
         let Phase::Group(rows) = &mut session.phase else {
             return;
         };
-        let now = state.nodes[session.node].applied;
-        let Some((key, mut number)) = rows.pop() else {
-            let is_late = self.makes(Mistake::GroupEndsAtTheReplicasPosition);
-            session.position = if is_late { now } else { session.position };
-            session
-                .outbox
-                .push_back(Message::GroupEnd(session.position));
-            session.phase = Phase::CatchingUp;
-            return;
-        };
+        let mut row = rows.remove(&key);
         if self.makes(Mistake::RowsAreReadLater) {
-            match state.matching(now).get(&key) {
-                Some(newer) => number = *newer,
-                None => return,
-            }
+            let now = state.nodes[session.node].applied;
+            row = state.matching(now).get(&key).copied();
         }
-        session.outbox.push_back(Message::Row(key, number));
+        session
+            .outbox
+            .extend(row.map(|number| Message::Row(key, number)));
+    }
+
+    fn end_group(&self, state: &State, session: &mut Session) {
+        if self.makes(Mistake::GroupEndsAtTheReplicasPosition) {
+            session.position = state.nodes[session.node].applied;
+        }
+        session
+            .outbox
+            .push_back(Message::GroupEnd(session.position));
+        session.phase = Phase::CatchingUp;
     }
 
     fn catch_up(&self, state: &mut State, session: &mut Session) {
@@ -405,7 +422,10 @@ impl Handoff {
                     actions.push(Action::Begin);
                 }
             }
-            Phase::Group(_) if has_room => actions.push(Action::SendGroup),
+            Phase::Group(rows) if has_room && rows.is_empty() => actions.push(Action::EndGroup),
+            Phase::Group(rows) if has_room => {
+                actions.extend(rows.keys().map(|key| Action::SendRow(*key)))
+            }
             Phase::CatchingUp if session.position < applied => {
                 if has_room {
                     actions.push(Action::CatchUp);
@@ -426,30 +446,36 @@ impl Handoff {
         if !session.outbox.is_empty() && state.inbox.len() < self.bounds.outbox {
             actions.push(Action::Receive);
         }
-        if state.faults < self.bounds.faults
-            || (session.phase == Phase::Over && session.outbox.is_empty())
-        {
+        let has_faults = state.faults < self.bounds.faults;
+        if has_faults || (session.phase == Phase::Over && session.outbox.is_empty()) {
             actions.push(Action::Disconnect);
+        }
+        if has_faults && session.phase != Phase::Over && session.outbox.is_empty() {
+            actions.push(Action::Refuse);
         }
     }
 
+    /// Connect, and ask for what the program has not read.
     fn connect(&self, state: &mut State, node: usize) {
-        let mut end = state.end();
-        if end.is_none() {
-            // A group that has not ended begins again.
+        // A group that has not ended begins again.
+        if !self.makes(Mistake::KeepsWhatWaits) {
             state.inbox.clear();
             state.group = None;
-            end = state.program.position;
-        }
-        if self.makes(Mistake::ResumesBeforeWhatWaits) {
-            end = state.program.position;
         }
         state.session = Some(Session {
             node,
-            phase: Phase::Asked(end),
+            phase: Phase::Asked(state.program.position),
             position: 0,
             outbox: VecDeque::new(),
         });
+    }
+
+    /// Ask again for what the client has not received.
+    fn ask_again(&self, state: &mut State, session: &mut Session) {
+        let end = state
+            .end()
+            .filter(|_| !self.makes(Mistake::AsksForWhatWaits));
+        session.phase = Phase::Asked(end.or(state.program.position));
     }
 
     fn with_session(&self, state: &mut State, act: impl FnOnce(&mut State, &mut Session)) {
@@ -459,15 +485,13 @@ impl Handoff {
         }
     }
 
-    fn receive(&self, state: &mut State) {
-        let message = state
-            .session
-            .as_mut()
-            .and_then(|session| session.outbox.pop_front());
-        state.inbox.extend(message);
+    /// What a program would save; None within a group.
+    fn savable(&self, state: &State) -> Option<Program> {
+        let mut program = state.program.clone();
         if self.makes(Mistake::BookmarkMovesOnReceipt) {
-            state.saved.position = state.end().or(state.saved.position);
+            program.position = state.end().or(program.position);
         }
+        state.group.is_none().then_some(program)
     }
 }
 
@@ -527,6 +551,14 @@ impl Model for Handoff {
         if !state.inbox.is_empty() {
             actions.push(Action::Read);
         }
+        // Nothing else reads what was saved.
+        if has_faults
+            && self
+                .savable(state)
+                .is_some_and(|program| program != state.saved)
+        {
+            actions.push(Action::Save);
+        }
         if has_faults && state.program != Program::default() {
             actions.push(Action::RestartProgram);
         }
@@ -553,22 +585,25 @@ impl Model for Handoff {
                 next.faults += 1;
             }
             Action::RestartNode(node) => {
-                let end = next.changes.len();
-                next.nodes[node] = Node {
-                    applied: end,
-                    remembers: end,
-                };
+                next.load(node, next.changes.len());
                 next.session = next.session.filter(|session| session.node != node);
                 next.faults += 1;
             }
             Action::Connect(node) => self.connect(&mut next, node),
+            Action::Refuse => {
+                self.with_session(&mut next, |state, session| self.ask_again(state, session));
+                next.faults += 1;
+            }
             Action::Begin => self.with_session(&mut next, |state, session| {
                 if let Phase::Asked(bookmark) = session.phase {
                     self.begin(state, session, bookmark);
                 }
             }),
-            Action::SendGroup => {
-                self.with_session(&mut next, |state, session| self.send_group(state, session))
+            Action::SendRow(key) => self.with_session(&mut next, |state, session| {
+                self.send_row(state, session, key)
+            }),
+            Action::EndGroup => {
+                self.with_session(&mut next, |state, session| self.end_group(state, session))
             }
             Action::CatchUp => {
                 self.with_session(&mut next, |state, session| self.catch_up(state, session))
@@ -582,14 +617,15 @@ impl Model for Handoff {
                     .outbox
                     .push_back(Message::Progress(session.position));
             }),
-            Action::Receive => self.receive(&mut next),
+            Action::Receive => {
+                let message = next.session.as_mut()?.outbox.pop_front()?;
+                next.inbox.push_back(message);
+            }
             Action::Read => {
                 let message = next.inbox.pop_front()?;
                 next.read(message);
-                if self.makes(Mistake::BookmarkMovesOnReceipt) {
-                    next.saved.position = next.end().or(next.saved.position);
-                }
             }
+            Action::Save => next.saved = self.savable(state)?,
             Action::Disconnect => {
                 let is_over = next
                     .session

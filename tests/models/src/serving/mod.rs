@@ -2,3 +2,4 @@
 
 pub mod handoff;
 pub mod streams;
+pub mod trace;

@@ -6,6 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use stateright::{Model, Property};
 
+pub mod replay;
+
 /// What a client of a gateway is promised.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Guarantee {
@@ -43,13 +45,15 @@ pub enum Mistake {
 pub struct Bounds {
     pub changes: usize,
     pub clients: usize,
-    /// How often a connection breaks, or a process is lost.
+    pub nodes: usize,
+    /// How often a connection breaks, a process is lost, or a member leaves for something else than a full outbox.
     pub faults: usize,
     /// Messages from which on a client is too slow for live messages.
     pub outbox: usize,
 }
 
-const NODES: usize = 2;
+/// The node of a part that has none any more.
+const NOWHERE: usize = usize::MAX;
 
 /// What a node sends: a change, or its position while it is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -88,6 +92,8 @@ struct Stream {
 struct Member {
     /// Until its release, messages wait here.
     held: Option<Vec<usize>>,
+    /// Whether the stream still sends it messages, or lets them wait.
+    is_in: bool,
     begun: usize,
     /// Up to here the client has everything from elsewhere.
     skipped: usize,
@@ -131,7 +137,7 @@ struct Client {
 pub struct State {
     /// Whether each change matches.
     changes: Vec<bool>,
-    applied: [usize; NODES],
+    applied: Vec<usize>,
     stream: Option<Stream>,
     clients: Vec<Client>,
     faults: usize,
@@ -154,11 +160,22 @@ pub enum Action {
     BeginAlone(usize, usize),
     NodeSendsAlone(usize),
     PassAlone(usize),
-    TryToJoin(usize),
+    /// Note that the node has sent everything up to where it is; the client is not told.
+    NoteAlone(usize),
+    /// Tell the client where it is.
+    TellAlone(usize),
+    WaitToJoin(usize),
+    JoinIfLevel(usize),
     Read(usize),
     CutStream,
     CutAlone(usize),
+    /// A member leaves, for example because its client asks for a checksum or pauses.
+    Leave(usize),
+    /// The stream ends, because nobody uses it or no node has its partition.
+    EndStream,
     Disconnect(usize),
+    /// A client is refused for now. It asks again for what it has not received.
+    Refuse(usize),
     RestartGateway,
 }
 
@@ -195,6 +212,7 @@ impl Member {
     fn new() -> Self {
         Self {
             held: Some(Vec::new()),
+            is_in: true,
             begun: 0,
             skipped: 0,
         }
@@ -207,6 +225,26 @@ impl Member {
         } else {
             stream.position.max(self.skipped)
         }
+    }
+}
+
+impl Client {
+    /// The position after everything that it was sent; None without a whole snapshot.
+    fn end(&self) -> Option<usize> {
+        let position = |message: &Message| match message {
+            Message::Snapshot(position)
+            | Message::Change(position)
+            | Message::Progress(position) => *position,
+        };
+        self.outbox.back().map(position).or(self.at)
+    }
+
+    /// Let a client that is refused ask again. It drops a snapshot that it has a part of.
+    fn ask_again(&mut self) {
+        if matches!(self.life, Life::Begun { .. }) {
+            self.outbox.pop_back();
+        }
+        self.life = Life::Away;
     }
 }
 
@@ -225,12 +263,32 @@ impl State {
                 } => Some((number, member)),
                 _ => None,
             })
+            .filter(|(_, member)| member.is_in)
     }
 
-    fn end_unused_stream(&mut self) {
-        let is_used = |client: &Client| !matches!(client.life, Life::Away);
-        if !self.clients.iter().any(is_used) {
-            self.stream = None;
+    /// Whether a client is in the stream, or waits for it.
+    fn is_stream_used(&self) -> bool {
+        self.clients.iter().any(|client| match &client.life {
+            Life::Away | Life::Alone(_) | Life::Flow { next: None, .. } => false,
+            Life::Joined { member, .. } | Life::Begun { member, .. } => member.is_in,
+            Life::Waiting | Life::In(_) | Life::Flow { next: Some(_), .. } => true,
+        })
+    }
+
+    /// Let a member leave the stream: it continues alone from where its client was sent everything.
+    fn leave(&mut self, number: usize) {
+        let Some(stream) = &self.stream else { return };
+        match &mut self.clients[number].life {
+            Life::Joined { member, .. } | Life::Begun { member, .. } => {
+                member.is_in = false;
+                member.held = Some(Vec::new());
+            }
+            Life::Flow { next, .. } => *next = None,
+            life => {
+                if let Life::In(member) = life {
+                    *life = Life::Alone(member.sent(stream));
+                }
+            }
         }
     }
 
@@ -264,9 +322,8 @@ impl Streams {
         self.mistake == Some(mistake)
     }
 
-    /// Begin the stream at a node, or continue there from its position.
-    fn follow(&self, state: &mut State, node: usize) {
-        let applied = state.applied[node];
+    /// Begin the stream at a node that has applied so much, or continue there from its position.
+    fn follow(&self, state: &mut State, node: usize, applied: usize) {
         let Some(stream) = &mut state.stream else {
             return;
         };
@@ -287,7 +344,7 @@ impl Streams {
 
     /// Whether the stream has no node that it follows.
     fn is_without_node(&self, stream: &Stream) -> bool {
-        stream.part.as_ref().is_none_or(|part| part.node == NODES)
+        stream.part.as_ref().is_none_or(|part| part.node == NOWHERE)
     }
 
     fn cut_stream(&self, state: &mut State) {
@@ -295,7 +352,7 @@ impl Streams {
             return;
         };
         match &mut stream.part {
-            Some(part) if self.makes(Mistake::LostNodeIsStillHeard) => part.node = NODES,
+            Some(part) if self.makes(Mistake::LostNodeIsStillHeard) => part.node = NOWHERE,
             part => *part = None,
         }
     }
@@ -364,10 +421,9 @@ impl Streams {
         state.clients[number].life = Life::Joined { member, floor };
     }
 
-    fn snapshot(&self, state: &mut State, number: usize, node: usize) {
+    fn snapshot(&self, state: &mut State, number: usize, snapshot: usize) {
         let client = &mut state.clients[number];
         if let Life::Joined { member, .. } = &client.life {
-            let snapshot = state.applied[node];
             client.outbox.push_back(Message::Snapshot(snapshot));
             client.life = Life::Begun {
                 member: member.clone(),
@@ -378,8 +434,12 @@ impl Streams {
 
     /// Send what has waited from a position on, and let the stream send from now on.
     fn release(&self, state: &mut State, number: usize, mut member: Member, begun: usize) {
-        let Some(stream) = &state.stream else { return };
         let client = &mut state.clients[number];
+        if !member.is_in {
+            client.life = Life::Alone(begun);
+            return;
+        }
+        let Some(stream) = &state.stream else { return };
         member.begun = begun;
         let held = member.held.take().unwrap_or_default();
         let is_dropped = self.makes(Mistake::WaitingMessagesAreDropped);
@@ -403,22 +463,24 @@ impl Streams {
         client.life = Life::In(member);
     }
 
-    /// Become a member if the client has all that the members were sent when it began to wait.
-    fn try_to_join(&self, state: &mut State, number: usize) {
+    /// Let messages of the stream wait from now on. The goal is what the members were sent until now.
+    fn wait_to_join(&self, state: &mut State, number: usize) {
         let Some(stream) = &state.stream else { return };
-        let Life::Flow { received, next, .. } = &mut state.clients[number].life else {
-            return;
-        };
-        let received = *received;
-        let (member, goal) = next
-            .get_or_insert_with(|| (Member::new(), stream.position))
-            .clone();
-        if received >= goal || self.makes(Mistake::JoinsBeforeItIsLevel) {
-            let begun = if self.makes(Mistake::JoinsAtTheGoal) {
-                goal
-            } else {
-                received
-            };
+        if let Life::Flow { next, .. } = &mut state.clients[number].life {
+            *next = Some((Member::new(), stream.position));
+        }
+    }
+
+    /// Become a member if the client has reached the goal.
+    fn join_if_level(&self, state: &mut State, number: usize) {
+        if let Life::Flow {
+            received,
+            next: Some((member, goal)),
+            ..
+        } = state.clients[number].life.clone()
+        {
+            let is_early = self.makes(Mistake::JoinsAtTheGoal);
+            let begun = if is_early { goal } else { received };
             self.release(state, number, member, begun);
         }
     }
@@ -439,6 +501,15 @@ impl Streams {
         client.outbox.push_back(message);
     }
 
+    fn is_level(&self, received: usize, goal: usize) -> bool {
+        received >= goal || self.makes(Mistake::JoinsBeforeItIsLevel)
+    }
+
+    /// The nodes that have applied everything up to a position.
+    fn nodes_at(&self, state: &State, position: usize) -> impl Iterator<Item = usize> {
+        (0..self.bounds.nodes).filter(move |node| state.applied[*node] >= position)
+    }
+
     fn client_actions(&self, state: &State, number: usize, actions: &mut Vec<Action>) {
         let client = &state.clients[number];
         let stream = state.stream.as_ref().filter(|stream| stream.has_begun);
@@ -447,12 +518,12 @@ impl Streams {
             Life::Away => actions.push(Action::Subscribe(number)),
             Life::Waiting if stream.is_some() => actions.push(Action::Join(number)),
             Life::Joined { floor, .. } => {
-                let nodes = (0..NODES).filter(|node| state.applied[*node] >= *floor);
+                let nodes = self.nodes_at(state, *floor);
                 actions.extend(nodes.map(|node| Action::Snapshot(number, node)));
             }
             Life::Begun { .. } => actions.push(Action::Release(number)),
             Life::Alone(from) => {
-                let nodes = (0..NODES).filter(|node| state.applied[*node] >= *from);
+                let nodes = self.nodes_at(state, *from);
                 actions.extend(nodes.map(|node| Action::BeginAlone(number, node)));
             }
             Life::Flow {
@@ -466,9 +537,18 @@ impl Streams {
                 if !part.channel.is_empty() && has_room {
                     actions.push(Action::PassAlone(number));
                 }
-                let is_news = next.as_ref().is_none_or(|(_, goal)| received >= goal);
-                if stream.is_some() && has_room && is_news {
-                    actions.push(Action::TryToJoin(number));
+                if matches!(part.channel.front(), Some(Sent::Progress(_))) {
+                    actions.push(Action::NoteAlone(number));
+                }
+                if has_room && client.end() < Some(*received) {
+                    actions.push(Action::TellAlone(number));
+                }
+                match next {
+                    None if stream.is_some() => actions.push(Action::WaitToJoin(number)),
+                    Some((_, goal)) if has_room && self.is_level(*received, *goal) => {
+                        actions.push(Action::JoinIfLevel(number));
+                    }
+                    _ => (),
                 }
                 if state.faults < self.bounds.faults {
                     actions.push(Action::CutAlone(number));
@@ -480,7 +560,10 @@ impl Streams {
             actions.push(Action::Read(number));
         }
         if state.faults < self.bounds.faults && client.life != Life::Away {
-            actions.push(Action::Disconnect(number));
+            actions.extend([Action::Disconnect(number), Action::Refuse(number)]);
+            if matches!(client.life, Life::In(_)) {
+                actions.push(Action::Leave(number));
+            }
         }
     }
 
@@ -488,12 +571,14 @@ impl Streams {
         if self.is_without_node(stream) {
             // A node that is behind the stream's bookmark lets it wait.
             let goes_at_once = !stream.has_begun || self.makes(Mistake::BehindNodeIsNotWaitedFor);
-            let nodes =
-                (0..NODES).filter(|node| goes_at_once || state.applied[*node] >= stream.position);
-            actions.extend(nodes.map(Action::Follow));
+            let least = if goes_at_once { 0 } else { stream.position };
+            actions.extend(self.nodes_at(state, least).map(Action::Follow));
+        }
+        if !state.is_stream_used() || state.faults < self.bounds.faults {
+            actions.push(Action::EndStream);
         }
         let Some(part) = &stream.part else { return };
-        if part.node < NODES {
+        if part.node != NOWHERE {
             if part.has_more(state.applied[part.node], self.bounds.outbox) {
                 actions.push(Action::NodeSends);
             }
@@ -519,7 +604,7 @@ impl Model for Streams {
         };
         vec![State {
             changes: Vec::new(),
-            applied: [0; NODES],
+            applied: vec![0; self.bounds.nodes],
             stream: None,
             clients: vec![client; self.bounds.clients],
             faults: 0,
@@ -534,7 +619,8 @@ impl Model for Streams {
         if state.changes.len() < self.bounds.changes {
             actions.extend([Action::Change(true), Action::Change(false)]);
         }
-        let behind = (0..NODES).filter(|node| state.applied[*node] < state.changes.len());
+        let behind =
+            (0..self.bounds.nodes).filter(|node| state.applied[*node] < state.changes.len());
         actions.extend(behind.map(Action::Apply));
         if let Some(stream) = &state.stream {
             self.stream_actions(state, stream, actions);
@@ -554,17 +640,19 @@ impl Model for Streams {
             Action::Apply(node) => next.applied[node] += 1,
             Action::Subscribe(number) => {
                 let client = &mut next.clients[number];
-                client.life = client.at.map_or(Life::Waiting, Life::Alone);
+                client.life = client.end().map_or(Life::Waiting, Life::Alone);
                 next.stream.get_or_insert_default();
             }
-            Action::Follow(node) => self.follow(&mut next, node),
+            Action::Follow(node) => self.follow(&mut next, node, state.applied[node]),
             Action::NodeSends => {
                 let part = next.stream.as_mut()?.part.as_mut()?;
                 part.send(&next.changes, next.applied[part.node]);
             }
             Action::StreamPasses => self.pass(&mut next),
             Action::Join(number) => self.join(&mut next, number),
-            Action::Snapshot(number, node) => self.snapshot(&mut next, number, node),
+            Action::Snapshot(number, node) => {
+                self.snapshot(&mut next, number, state.applied[node]);
+            }
             Action::Release(number) => {
                 if let Life::Begun { member, snapshot } = state.clients[number].life.clone() {
                     self.release(&mut next, number, member, snapshot);
@@ -585,7 +673,21 @@ impl Model for Streams {
                 }
             }
             Action::PassAlone(number) => self.pass_alone(&mut next, number),
-            Action::TryToJoin(number) => self.try_to_join(&mut next, number),
+            Action::NoteAlone(number) => {
+                if let Life::Flow { part, received, .. } = &mut next.clients[number].life
+                    && let Some(Sent::Progress(position)) = part.channel.pop_front()
+                {
+                    *received = position;
+                }
+            }
+            Action::TellAlone(number) => {
+                let client = &mut next.clients[number];
+                if let Life::Flow { received, .. } = client.life {
+                    client.outbox.push_back(Message::Progress(received));
+                }
+            }
+            Action::WaitToJoin(number) => self.wait_to_join(&mut next, number),
+            Action::JoinIfLevel(number) => self.join_if_level(&mut next, number),
             Action::Read(number) => next.read(number),
             Action::CutStream => {
                 self.cut_stream(&mut next);
@@ -601,7 +703,21 @@ impl Model for Streams {
                 let client = &mut next.clients[number];
                 client.life = Life::Away;
                 client.outbox.clear();
-                next.end_unused_stream();
+                next.faults += 1;
+            }
+            Action::Leave(number) => {
+                next.leave(number);
+                next.faults += 1;
+            }
+            Action::EndStream => {
+                let is_used = state.is_stream_used();
+                (0..next.clients.len()).for_each(|number| next.leave(number));
+                let is_away = |client: &Client| client.life == Life::Away;
+                next.stream = (!next.clients.iter().all(is_away)).then(Stream::default);
+                next.faults += usize::from(is_used);
+            }
+            Action::Refuse(number) => {
+                next.clients[number].ask_again();
                 next.faults += 1;
             }
             Action::RestartGateway => {
