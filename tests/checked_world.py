@@ -431,11 +431,13 @@ class CheckedWorld:
         self.open("sow_and_subscribe", topic=VIEW, oof=True)
         self.open("sow_and_subscribe", "/qty > 50", oof=True, groups=TOTALS)
         reads.append(self.open("sow_and_subscribe", oof=True, order_by="/qty DESC, /id", skip_n=1, top_n=3))
+        self.open("delta_subscribe", "/qty > 50", oof=True, fanout="large")
+        self.open("subscribe", oof=True, fanout="all")
         for number in range(rounds):
             self.churn(12)
             self.query()
             for read, reader in list(self.readers.items()):
-                if reader.opened.topic == TOPIC:
+                if reader.opened.topic == TOPIC and not reader.opened.fanout:
                     self.prove(read)
             if number < len(reads):
                 self.resume(reads[number])

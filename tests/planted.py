@@ -47,6 +47,12 @@ def twice(event: Event) -> Sequence[Event]:
     return [event, event]
 
 
+def just_before(bookmark: str) -> str:
+    """Return the bookmark of a position just before that of a message, at which nothing stands."""
+    partition, _, position = bookmark.partition("@")
+    return f"{partition}@{int(position.partition('.')[0]) - 1}.99"
+
+
 def is_live(event: Event, opened: ReadOpened | None, *, resumed: bool = False) -> bool:
     """Whether it is a message about a single change."""
     return (
@@ -57,6 +63,7 @@ def is_live(event: Event, opened: ReadOpened | None, *, resumed: bool = False) -
         and not opened.conflated
         and not opened.is_computed
         and opened.resumed is resumed
+        and not opened.fanout
     )
 
 
@@ -74,6 +81,16 @@ def live(command: str = "", *, delta: bool | None = None, reason: str = "", resu
         )
 
     return chosen
+
+
+def of_fanout(command: str = "") -> Choose:
+    """Choose the messages of fanouts."""
+    return lambda event, opened: (
+        isinstance(event, MessageRead)
+        and opened is not None
+        and bool(opened.fanout)
+        and command in ("", event.command)
+    )
 
 
 def of(command: str, topic: str = TOPIC, promise: str | None = None, *, conflated: bool = False) -> Choose:
@@ -247,6 +264,27 @@ PLANTED = (
     ),
     PlantedMistake("a wrong sum", Guarantee.VIEWS, of("sow", VIEW, ""), with_data(qty=-1)),
     PlantedMistake("a lost group", Guarantee.VIEWS, of("sow", VIEW), dropped),
+    PlantedMistake("a lost message of a fanout", Guarantee.FANOUTS, of_fanout(), dropped),
+    PlantedMistake("a late message of a fanout", Guarantee.FANOUTS, of_fanout(), dropped, distance=6),
+    PlantedMistake("another body of a fanout", Guarantee.FANOUTS, of_fanout("publish"), with_data(n=-1)),
+    PlantedMistake(
+        "an oof of a fanout as a publish",
+        Guarantee.FANOUTS,
+        of_fanout("oof"),
+        changed(command="publish", reason=""),
+    ),
+    PlantedMistake(
+        "a message of a fanout again, as a new one",
+        Guarantee.FANOUTS,
+        of_fanout(),
+        lambda event: [structs.replace(event, bookmark=just_before(event.bookmark)), event],
+    ),
+    PlantedMistake(
+        "a message of a fanout again, with another body",
+        Guarantee.FANOUTS,
+        of_fanout("publish"),
+        lambda event: [event, structs.replace(event, data={**event.data, "n": -1})],
+    ),
     PlantedMistake(
         "a delete that removes too many",
         Guarantee.DELETES,

@@ -85,6 +85,8 @@ class HistoryBegin(HistoryEvent, frozen=True, tag="begin"):
     version: int = VERSION
     seed: int = 0
     url: str = ""
+    unchecked_fanouts: str = ""
+    """Why no fanout is read; empty if they are."""
 
 
 class WriteSent(HistoryEvent, frozen=True, tag="write"):
@@ -127,7 +129,7 @@ class WriteAnswered(HistoryEvent, frozen=True, tag="written"):
 
 
 class ReadOpened(HistoryEvent, frozen=True, tag="open"):
-    """A query or a subscription that the service has accepted."""
+    """A query or a subscription that the service has accepted, or the subscription of a fanout."""
 
     read: str
     """Its name in later events."""
@@ -154,6 +156,8 @@ class ReadOpened(HistoryEvent, frozen=True, tag="open"):
     top_n: int | None = None
     groups: TotalsOf | None = None
     """What a read of groups computes of the records that match."""
+    fanout: str = ""
+    """The fanout whose Kafka topic is read, in place of what a service sends."""
 
     @property
     def is_computed(self) -> bool:

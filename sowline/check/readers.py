@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import itertools
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import structs
 
 from sowline.check.history import ReadEnded, ReadOpened
-from sowline.check.judge.bookmarks import covers
+from sowline.check.judge.bookmarks import Partition, Position, covers, named_position, read_bookmark
 from sowline.check.judge.reads import EXPIRED_BOOKMARK
 from sowline.check.patience import Patience
 from sowline.check.recorder import Recorder
@@ -129,6 +129,7 @@ class WorkloadSubscription:
         self._news = asyncio.Event()
         self.bookmarks: deque[tuple[str, float]] = deque(maxlen=BOOKMARKS_MAX)
         """Bookmarks from which it could be resumed, each with the time at which it was received."""
+        self._changes: dict[Partition, set[Position]] = defaultdict(set)
 
     async def open(self, ask: Ask | None = None, received_at: float = 0) -> None:
         """Subscribe, and follow; where a bookmark, which was received at a time, has expired, begin again without it.
@@ -166,6 +167,10 @@ class WorkloadSubscription:
             while batch := await stream.next_batch():
                 for message in batch:
                     self._recorder.note_message(read, message)
+                    if message.command in ("publish", "oof") and (
+                        stand := named_position(message.bookmark or "")
+                    ):
+                        self._changes[stand[0]].add(stand[1])
                     if message.command == "progress" and message.hash:
                         self._proven, self._hash = message.bookmark or "", message.hash
                         self._news.set()
@@ -175,6 +180,14 @@ class WorkloadSubscription:
             reason = error.reason
         finally:
             self._recorder.note(ReadEnded(read, self._recorder.now, stream.bookmark or "", reason))
+
+    def received(self, bookmark: str) -> Mapping[Partition, Position]:
+        """Return the newest change in each partition that it has received up to a bookmark."""
+        found: dict[Partition, Position] = {}
+        for partition, last in read_bookmark(bookmark).items():
+            if changes := [position for position in self._changes[partition] if position <= last]:
+                found[partition] = max(changes)
+        return found
 
     async def prove(self, bookmark: str) -> None:
         """Wait until the service has proved that it sent everything up to a bookmark."""

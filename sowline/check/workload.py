@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from sowline.check.fanouts import FanoutReader, UncheckedError, followed_fanouts
 from sowline.check.history import CheckedTopic, FaultRun, HistoryBegin, Unanswered
 from sowline.check.judge.bookmarks import covers
 from sowline.check.patience import Patience, UnansweredError
@@ -23,9 +24,10 @@ from sowline.check.readers import (
     last_bookmark,
 )
 from sowline.check.recorder import Recorder
-from sowline.check.topics import GROUPED, WorkloadTopics, by_status
-from sowline.check.writers import Effects, WorkloadWriter
+from sowline.check.topics import GROUPED, OPEN, CheckedFanout, WorkloadTopics, by_status
+from sowline.check.writers import KEYS, Effects, WorkloadWriter
 from sowline.client.async_client import AsyncClient
+from sowline.config.kafka_options import KafkaConfig, kafka_config
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
 
@@ -33,7 +35,7 @@ ROUND_SECONDS: Final = 3.0
 WRITERS: Final = 4
 RESUME_WINDOW_SECONDS: Final = 600.0
 """Every topic keeps its changes so long, at least."""
-FILTERS: Final = ("", "/status = 'open'", "/qty > 50", "/status = 'late' AND /qty < 80")
+FILTERS: Final = ("", OPEN, "/qty > 50", "/status = 'late' AND /qty < 80")
 ORDER_BY: Final = "/qty DESC, /id"
 
 
@@ -52,6 +54,10 @@ class WorkloadOptions:
     answer_seconds: float = 120.0
     """How long to wait for each answer, also while a system recovers from a fault."""
 
+    def kafka(self, named: str) -> KafkaConfig:
+        """Return the options of a Kafka client; `named` are the servers that the service names."""
+        return kafka_config(self.connection.get("kafka") or named, self.connection.get("kafka_options"))
+
 
 async def run_workload(options: WorkloadOptions, recorder: Recorder) -> None:
     """Run the workload, and note its history; an answer that does not come in time is the last event.
@@ -65,10 +71,22 @@ async def run_workload(options: WorkloadOptions, recorder: Recorder) -> None:
             return await clients.enter_async_context(AsyncClient(**options.connection))
 
         control = await client()
-        running = (await patience.answered("the description of the topics", control.topics()))["topics"]
-        options.topics.check_defined({topic["name"] for topic in running})
-        recorder.note(await _begin(options, control, patience))
-        run = WorkloadRun(options, recorder, control, [await client() for _ in range(WRITERS + 2)])
+        running = await patience.answered("the description of the topics", control.topics())
+        options.topics.check_defined({topic["name"] for topic in running["topics"]})
+        fanouts, unchecked = None, ""
+        try:
+            mark = partial(_mark, control, patience)
+            reading = followed_fanouts(
+                options.topics.fanouts, options.kafka(running["kafka"]), mark, recorder, patience
+            )
+            fanouts = await clients.enter_async_context(reading)
+        except UncheckedError as error:
+            unchecked = error.message
+        begin = structs.replace(await _begin(options, control, patience), unchecked_fanouts=unchecked)
+        recorder.note(begin)
+        if fanouts is not None:
+            fanouts.begin(begin)
+        run = WorkloadRun(options, recorder, control, [await client() for _ in range(WRITERS + 2)], fanouts)
         try:
             async with run.subscribed():
                 await run.rounds()
@@ -76,6 +94,13 @@ async def run_workload(options: WorkloadOptions, recorder: Recorder) -> None:
                 await _empty(topic, control, patience)
         except UnansweredError as error:
             recorder.note(Unanswered(error.message, recorder.now))
+
+
+async def _mark(client: AsyncClient, patience: Patience, topic: str) -> str:
+    """Write every record that the workload may write; return the effect."""
+    records = [{"id": f"k{number}", "status": "open", "qty": 0} for number in range(KEYS)]
+    marks = client.publish_all(topic, records)
+    return (await patience.answered(f"the answer to marks in {topic}", marks)).effect
 
 
 async def _empty(topic: str, client: AsyncClient, patience: Patience) -> None:
@@ -103,6 +128,13 @@ def _of(bookmark: str, topic: str) -> str:
     return ";".join(part for part in bookmark.split(";") if part.startswith(f"{topic}:"))
 
 
+def _shows(ask: Ask, fanout: CheckedFanout) -> bool:
+    """Return whether a subscription receives each change that a fanout writes."""
+    options = ask.options.split(",")
+    is_each = not is_computed(ask) and not any(option.startswith("conflation=") for option in options)
+    return is_each and "oof" in options and (ask.topic, ask.filter) == (fanout.topic, fanout.filter)
+
+
 async def _complete(tasks: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run tasks to their ends, then raise the first error: what others write and receive meanwhile must be noted."""
     for error in await asyncio.gather(*tasks, return_exceptions=True):
@@ -119,8 +151,10 @@ class WorkloadRun:
         recorder: Recorder,
         control: AsyncClient,
         clients: Sequence[AsyncClient],
+        fanouts: FanoutReader | None,
     ) -> None:
         self._options = options
+        self._fanouts = fanouts
         self._topics = options.topics
         self._recorder = recorder
         self._control = control
@@ -194,6 +228,8 @@ class WorkloadRun:
         finally:
             for one in self._subscriptions:
                 await one.close()
+            if self._fanouts is not None:
+                self._fanouts.end()
 
     async def rounds(self) -> None:
         """Write and read for as long as the user wants, with a fault in each round if there are any."""
@@ -281,6 +317,11 @@ class WorkloadRun:
             )
         settled[self._topics.totals] = await self._query_view(settled[self._topics.records])
         await _complete([one.prove(settled[one.ask.topic]) for one in self._subscriptions])
+        if self._fanouts is not None:
+            for fanout in self._topics.fanouts:
+                one = next(one for one in self._subscriptions if _shows(one.ask, fanout))
+                bookmark = settled[fanout.topic]
+                await self._fanouts.settle(fanout, bookmark, one.received(bookmark))
         return settled
 
     async def _query_view(self, source: str) -> str:

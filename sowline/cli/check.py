@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sowline.check.history import Event, event_line, read_history
+from sowline.check.history import Event, HistoryBegin, event_line, read_history
 from sowline.check.judge.judging import judge
 from sowline.check.judge.shrinking import shrunk
 from sowline.check.judge.verdict import Judgment
@@ -117,6 +117,9 @@ def check(
             events = _run(options, given["history"])
     verdict = judge(events)
     report(verdict, click.echo)
+    begin = events[0]
+    if isinstance(begin, HistoryBegin) and begin.unchecked_fanouts:
+        click.echo(f"fanouts were not checked: {begin.unchecked_fanouts}")
     history = judged or given["history"]
     if verdict.violations and history is not None:
         short = history.with_suffix(".short.jsonl")

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 import yaml
@@ -39,6 +40,9 @@ def checked_topics(topics: WorkloadTopics, url: str, connection: ConnectionOptio
         added.remove()
 
 
+FANOUTS: Final = "fanouts"
+
+
 class StackTopics:
     """The definitions that a running `sowline up` lacks for a check."""
 
@@ -48,9 +52,11 @@ class StackTopics:
         self._connection = connection
         definitions = yaml.safe_load(topics.definitions)
         self._topics = Topics.model_validate(definitions)
-        defined = {topic.name for topic in load_topics(self._config).topics}
+        running = load_topics(self._config)
+        names = {topic.name for topic in running.topics}
+        others = {FANOUTS: {fanout.name for fanout in running.fanouts}}
         missing = {
-            kind: [one for one in entries if one["name"] not in defined]
+            kind: [one for one in entries if one["name"] not in others.get(kind, names)]
             for kind, entries in definitions.items()
         }
         self._lists = {kind: entries for kind, entries in missing.items() if entries}
@@ -70,6 +76,7 @@ class StackTopics:
         settings = read_settings(config=self._stack.config, kafka=self._stack.kafka)
         there = set(Cluster(settings.kafka_client).topic_names())
         own = {kafka for one in self._topics.topics if one.name in self.names for kafka in one.kafka.names}
+        own |= {one.output for one in self._topics.fanouts if one.name in self.names}
         if used := sorted(there & own):
             raise SowlineError(
                 "topic in use",
@@ -89,12 +96,17 @@ class StackTopics:
             config=self._stack.config, kafka=self._stack.kafka, data_dir=self._stack.data_dir
         )
         topics = load_topics(self._config)
-        for name in reversed(self.names):
-            require_gone(name, fanout=False, urls=self._stack.urls, connection=self._connection)
-            directories = kept_directories(settings, name, None)
-            Leftovers.of_topic(settings, topics, name, None).delete(settings, with_log=True)
-            for directory in directories:
-                shutil.rmtree(directory)
+        for kind, entries in reversed(self._lists.items()):
+            for name in reversed([entry["name"] for entry in entries]):
+                is_fanout = kind == FANOUTS
+                require_gone(name, is_fanout, self._stack.urls, self._connection)
+                if is_fanout:
+                    Leftovers.of_fanout(settings, name).delete(settings, with_log=False)
+                    continue
+                directories = kept_directories(settings, name, None)
+                Leftovers.of_topic(settings, topics, name, None).delete(settings, with_log=True)
+                for directory in directories:
+                    shutil.rmtree(directory)
 
     def _apply(self, text: str) -> None:
         replace_file(self._config, text.encode())

@@ -29,11 +29,12 @@ class CheckedSystem:
         self.front = front
         self.materializer = made.service("materializer")
         self.views = made.service("views")
+        self.fanout = made.service("fanout")
 
     @property
     def services(self) -> list[Service]:
         """All of them."""
-        return [self.materializer, self.views, *self.nodes, self.front]
+        return [self.materializer, self.views, self.fanout, *self.nodes, self.front]
 
     def check(self, seed: int, seconds: float = 2.0, url: str = "") -> tuple[Judgment, Sequence[Event]]:
         """Run the workload, and judge its history."""
@@ -46,11 +47,18 @@ class CheckedSystem:
         url: str = "",
         faults: Sequence[str] = (),
         answer_seconds: float = 60.0,
+        topics: WorkloadTopics | None = None,
     ) -> tuple[Judgment, Sequence[Event]]:
-        """Run the workload, and judge its history."""
+        """Run the workload, maybe with topics that name other fanouts, and judge its history."""
         recorder = Recorder()
         options = WorkloadOptions(
-            {"url": url or self.front.url}, self.topics, seconds, 150.0, seed, faults, answer_seconds
+            {"url": url or self.front.url},
+            topics or self.topics,
+            seconds,
+            150.0,
+            seed,
+            faults,
+            answer_seconds,
         )
         await run_workload(options, recorder)
         return judge(recorder.events), recorder.events
@@ -61,7 +69,7 @@ def checked_system(kafka: str, directory: Path, shards: int = 1) -> Iterator[Che
     """Lend a running system: a query service, or a gateway over shards."""
     topics = WorkloadTopics.below(f"t{uuid.uuid4().hex[:12]}")
     defined = yaml.safe_load(topics.definitions)
-    with system(kafka, directory, defined["topics"], views=defined["views"]) as made:
+    with system(kafka, directory, defined["topics"], defined["fanouts"], defined["views"]) as made:
         if shards == 1:
             nodes: list[Service] = []
             front = made.service("query_service")

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from sowline.check.history import HistoryBegin
 from sowline.check.judge.verdict import Guarantee
+from sowline.check.topics import CheckedFanout, WorkloadTopics
 from sowline.cli import main
 from tests.integration.checked import CheckedSystem, checked_system, sentences
+from tests.integration.relayed_fanouts import relayed
 from tests.integration.services import Service
-from tests.integration.wire_mistakes import CHOSEN, MISTAKES, OneMistake, WireMistake
+from tests.integration.wire_mistakes import CHOSEN, FANOUT_MISTAKES, MISTAKES, OneMistake, WireMistake
 from tests.waiting import wait_for
 from tests.wire_proxy import proxied
 
@@ -32,6 +35,7 @@ ALWAYS = {
     Guarantee.CONFLATION,
     Guarantee.CHECKSUM,
     Guarantee.VIEWS,
+    Guarantee.FANOUTS,
     Guarantee.EXPIRY,
     Guarantee.ONE_EFFECT,
     Guarantee.ANSWERS,
@@ -41,7 +45,7 @@ ALWAYS = {
 
 @pytest.fixture(scope="module")
 def checked(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSystem]:
-    """A materializer, a query service and the views."""
+    """A materializer, a query service, the views and the fanouts."""
     with checked_system(kafka, tmp_path_factory.mktemp("checked")) as made:
         yield made
 
@@ -79,8 +83,9 @@ def test_a_system_without_the_topics(checked: CheckedSystem) -> None:
 
 
 def test_killed_services(checked: CheckedSystem) -> None:
-    """The materializer and the query service are killed again and again: writes may be lost, guarantees are not."""
-    asyncio.run(run_while_killing(checked, (checked.front, checked.materializer, checked.views)))
+    """Services are killed while the load goes on: writes may be lost, guarantees are not."""
+    killed = (checked.fanout, checked.front, checked.materializer, checked.views)
+    asyncio.run(run_while_killing(checked, killed))
 
 
 def test_a_gateway(sharded: CheckedSystem) -> None:
@@ -143,3 +148,56 @@ def test_a_mistake_at_the_wire(checked: CheckedSystem, mistake: WireMistake) -> 
 
     broken = asyncio.run(run())
     assert mistake.breaks & broken, broken
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    FANOUT_MISTAKES if os.environ.get("MISTAKES") == "all" else FANOUT_MISTAKES[:2],
+    ids=lambda mistake: mistake.name,
+)
+def test_a_mistake_of_a_fanout(checked: CheckedSystem, mistake: WireMistake) -> None:
+    """The checker finds it in the Kafka topic."""
+    meddler = OneMistake(mistake)
+    with relayed(checked, meddler) as topics:
+        verdict, (begin, *_) = asyncio.run(
+            checked.run(11, 3.0, topics=topics, answer_seconds=mistake.answer_seconds)
+        )
+    assert meddler.made
+    assert Guarantee.FANOUTS in verdict.broken, f"{verdict.checked} {begin} {sentences(verdict)}"
+
+
+def test_a_system_without_the_fanout_service(checked: CheckedSystem, tmp_path: Path) -> None:
+    """The command says that it has not checked fanouts, and why; a judgment of the history says so, too."""
+    history, prefix = str(tmp_path / "run.jsonl"), checked.topics.records.removesuffix("-records")
+    checked.fanout.stop()
+    run = ["check", "--url", checked.front.url, "--prefix", prefix, "--seconds", "1", "--timeout", "5"]
+    done = CliRunner().invoke(main, [*run, "--history", history])
+    checked.fanout.start().wait_ready()
+    assert done.exit_code == 0, done.output
+    named = ", ".join(one.output for one in checked.topics.fanouts)
+    assert done.output.splitlines()[-1] == (
+        f"fanouts were not checked: expected changes of the checker's records in {named} within 5 s, got none:"
+        " start the fanout service"
+    )
+    assert next(line.split()[1] for line in done.output.splitlines() if line.startswith("fanouts ")) == "0"
+    again = CliRunner().invoke(main, ["check", "--judge", history])
+    assert (again.exit_code, again.output) == (0, done.output)
+
+
+def test_a_system_without_the_fanouts(checked: CheckedSystem) -> None:
+    """The history tells that Kafka has no topics of theirs."""
+
+    class OtherTopics(WorkloadTopics):
+        @property
+        def fanouts(self) -> tuple[CheckedFanout, ...]:
+            return tuple(one._replace(name=f"{one.name}-none") for one in super().fanouts)
+
+    topics = OtherTopics(*checked.topics)
+    verdict, (begin, *_) = asyncio.run(checked.run(5, 1.0, topics=topics))
+    missing = ", ".join(sorted(one.output for one in topics.fanouts))
+    assert isinstance(begin, HistoryBegin)
+    assert begin.unchecked_fanouts.startswith(
+        f"expected the Kafka topics of the checker's fanouts, found no {missing}: add"
+    )
+    assert not verdict.violations
+    assert not verdict.checked[Guarantee.FANOUTS]

@@ -369,5 +369,32 @@ MISTAKES = (
 )
 
 
+def of_fanout(*commands: str) -> Callable[[Message, Request], bool]:
+    """Choose the messages of fanouts about the workload's own writes; marks before it have no such name."""
+    return lambda m, r: m["command"] in commands and m.get("correlation_id", "").startswith("writer")
+
+
+FANOUTS = {Guarantee.FANOUTS}
+FANOUT_MISTAKES = (
+    WireMistake("a lost message", FANOUTS, of_fanout("publish", "oof"), lambda m: [], 9),
+    WireMistake("a late message", FANOUTS, of_fanout("publish"), lambda m: [], is_late=True),
+    WireMistake("another body", FANOUTS, of_fanout("publish", "oof"), set_data(qty=-1)),
+    WireMistake(
+        "a message again, as a new one",
+        FANOUTS,
+        of_fanout("publish", "oof"),
+        lambda m: [m, m | {"bookmark": f"{m['bookmark'].partition('@')[0]}@999999"}],
+    ),
+    WireMistake(
+        "a message again, with another body",
+        FANOUTS,
+        of_fanout("publish"),
+        lambda m: [m, m | {"data": m["data"] | {"qty": -1}}],
+    ),
+    WireMistake("an oof as a publish", FANOUTS, of_fanout("oof"), set_fields(command="publish")),
+)
+"""What a relay does to the messages of fanouts, which their readers receive from Kafka."""
+
+
 CHOSEN = {frozenset(mistake.breaks): mistake for mistake in reversed(MISTAKES)}.values()
 """One for each guarantee, or for those that break together. `make test-all` makes all."""

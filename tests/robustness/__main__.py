@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from sowline.check.history import event_line
+from sowline.check.history import HistoryBegin, event_line
 from sowline.runtime.local_kafka import LocalKafka
 from tests.integration.checked import CheckedSystem, checked_system
 from tests.integration.services import Service
@@ -254,6 +254,8 @@ def run_once(running: RunningTopology, fault: str, seed: int, out: Path) -> RunC
         path = out / f"{fault.replace(' ', '-')}-{seed}.jsonl"
         path.write_bytes(b"".join(event_line(event) + b"\n" for event in events))
         print(*verdict.violations[:5], f"the history is in {path}", sep="\n", flush=True)
+    if isinstance(begin := events[0], HistoryBegin) and begin.unchecked_fanouts:
+        print(f"fanouts were not checked: {begin.unchecked_fanouts}", flush=True)
     faults = 0 if fault == "none" else count.result()
     return RunCounts(1, faults, verdict.checked.total(), len(verdict.violations))
 

@@ -14,6 +14,7 @@ from sowline.check.history import (
     WriteAnswered,
     WriteSent,
 )
+from sowline.check.judge.fanouts import FanoutJudge
 from sowline.check.judge.reads import EXPIRED_BOOKMARK, ReadJudge
 from sowline.check.judge.results import ResultJudge
 from sowline.check.judge.truth import TopicTruth, truth_of
@@ -54,11 +55,11 @@ class ParsedHistory:
                     pass
 
     def live(self, topic: str) -> list[MessageRead]:
-        """Return the messages about single changes of a topic."""
+        """Return the messages about single changes of a topic that services have sent."""
         reads = {
             one.read
             for one in self.reads.values()
-            if one.topic == topic and not one.conflated and not one.is_computed
+            if one.topic == topic and not one.conflated and not one.is_computed and not one.fanout
         }
         return [one for one in self.messages if one.command in ("publish", "oof") and one.read in reads]
 
@@ -101,8 +102,13 @@ def _judge_reads(history: ParsedHistory, truths: dict[str, TopicTruth], verdict:
             messages[message.read].append(message)
     for read, opened in history.reads.items():
         if opened.topic in truths:
-            kind = ResultJudge if opened.is_computed else ReadJudge
-            one = kind(opened, truths[opened.topic], verdict)
+            one = _judge_of(opened)(opened, truths[opened.topic], verdict)
             for message in messages[read]:
                 one.take(message)
             one.end(history.ends.get(read))
+
+
+def _judge_of(opened: ReadOpened) -> type[FanoutJudge | ReadJudge | ResultJudge]:
+    if opened.fanout:
+        return FanoutJudge
+    return ResultJudge if opened.is_computed else ReadJudge

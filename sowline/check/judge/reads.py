@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sowline.check.history import MessageRead, ReadEnded, ReadOpened
 from sowline.check.judge.bookmarks import (
@@ -184,11 +184,31 @@ class ReadJudge:
         self._verdict.add(guarantee, sentence, self._opened.read)
 
 
+class BrokenBy(NamedTuple):
+    """What each mistake among the changes of a read breaks."""
+
+    gap: Guarantee = Guarantee.NO_GAP
+    repeat: Guarantee | None = Guarantee.NO_REPEAT
+    """None if changes may be repeated."""
+    order: Guarantee = Guarantee.ORDER
+    effect: Guarantee = Guarantee.ONE_EFFECT
+    body: Guarantee = Guarantee.FOCUS
+    delta: Guarantee = Guarantee.DELTAS
+
+
+_RESUMED: Final = BrokenBy(Guarantee.RESUME, Guarantee.RESUME)
+
+
 class Segment:
     """The changes that a subscription receives from one bookmark on: from its group, or from where it began."""
 
     def __init__(
-        self, opened: ReadOpened, truth: TopicTruth, verdict: Judgment, start: Mapping[Partition, Position]
+        self,
+        opened: ReadOpened,
+        truth: TopicTruth,
+        verdict: Judgment,
+        start: Mapping[Partition, Position],
+        broken_by: BrokenBy | None = None,
     ) -> None:
         self._opened = opened
         self._truth = truth
@@ -196,22 +216,22 @@ class Segment:
         self._start = start
         self._reached = dict(start)
         self._seen: set[tuple[Partition, Position]] = set()
-        self._gap = Guarantee.RESUME if opened.resumed else Guarantee.NO_GAP
-        self._repeat = Guarantee.RESUME if opened.resumed else Guarantee.NO_REPEAT
+        self._broken_by = broken_by or (_RESUMED if opened.resumed else BrokenBy())
 
     def take(self, message: MessageRead) -> None:
         """Judge a change."""
         stand = named_position(message.bookmark)
         change = None if stand is None else self._truth.at(*stand)
         key = key_of(message.data, self._truth.topic.key)
-        self._verdict.checked[Guarantee.ONE_EFFECT] += 1
+        effect = self._broken_by.effect
+        self._verdict.checked[effect] += 1
         if stand is None or change is None:
-            self._break(Guarantee.ONE_EFFECT, f"no write explains {_named(message)}", key)
+            self._break(effect, f"no write explains {_named(message)}", key)
             return
         self._judge_sequence(*stand, change.key)
         if message.correlation_id != change.write and change.write:
             self._break(
-                Guarantee.ONE_EFFECT,
+                effect,
                 f"expected the effect of {change.write} at {message.bookmark}, got one of {message.correlation_id}",
                 key,
                 change.key,
@@ -224,10 +244,11 @@ class Segment:
         reached = self._reached.get(partition, BEFORE_ALL)
         is_first = (partition, position) not in self._seen
         is_after = position > self._start.get(partition, BEFORE_ALL)
-        self._check(self._repeat, is_first and is_after, f"got the change at {text} again", key)
+        if (repeat := self._broken_by.repeat) is not None:
+            self._check(repeat, is_first and is_after, f"got the change at {text} again", key)
         if is_first and is_after:
             self._check(
-                Guarantee.ORDER,
+                self._broken_by.order,
                 position > reached,
                 f"got the change at {text} after {position_text(partition, reached)}",
                 key,
@@ -242,7 +263,7 @@ class Segment:
         is_delta = (
             message.command == "publish" and message.delta and opened.command.endswith("delta_subscribe")
         )
-        guarantee = Guarantee.DELTAS if is_delta else Guarantee.FOCUS
+        guarantee = self._broken_by.delta if is_delta else self._broken_by.body
         got: Any = message.data
         if is_delta:
             whole = merged(change.before, message.data or {})
@@ -276,16 +297,23 @@ class Segment:
 
     def end(self, reached: Mapping[Partition, Position]) -> None:
         """Look for changes that are missing, up to where everything has been received."""
+        self.require(
+            {
+                partition: max(self._reached.get(partition, BEFORE_ALL), reached.get(partition, BEFORE_ALL))
+                for partition in self._truth.partitions
+            }
+        )
+
+    def require(self, last: Mapping[Partition, Position]) -> None:
+        """Look for changes that are missing, up to these positions."""
         for partition in self._truth.partitions:
             start = self._start.get(partition, BEFORE_ALL)
-            last = max(self._reached.get(partition, start), reached.get(partition, start))
-            for change in self._truth.between(partition, start, last):
+            for change in self._truth.between(partition, start, last.get(partition, start)):
                 if expected := self._expected(change)[0]:
                     text = position_text(partition, change.position)
                     is_there = (partition, change.position) in self._seen
-                    self._check(
-                        self._gap, is_there, f"expected the {expected} at {text}, got none", change.key
-                    )
+                    sentence = f"expected the {expected} at {text}, got none"
+                    self._check(self._broken_by.gap, is_there, sentence, change.key)
 
     def _check(self, guarantee: Guarantee, is_kept: bool, sentence: str, *keys: str | None) -> None:
         self._verdict.check(guarantee, is_kept, sentence, self._opened.read, keys)

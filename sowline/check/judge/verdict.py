@@ -23,6 +23,7 @@ class Guarantee(StrEnum):
     CONFLATION = "conflation"
     CHECKSUM = "checksum"
     VIEWS = "views"
+    FANOUTS = "fanouts"
     EXPIRY = "expiry"
     DELETES = "deletes"
     DOCUMENTS = "documents"

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from msgspec import structs
 
-from sowline.check.history import Event, MessageRead, event_line, read_history
+from sowline.check.history import Event, HistoryBegin, MessageRead, event_line, read_history
 from sowline.check.judge.judging import judge
 from sowline.check.judge.verdict import Guarantee
+from sowline.check.topics import WorkloadTopics
 from sowline.cli import connection, main
 from sowline.cli.check import SHOWN_MAX
 from sowline.config.topics import Topics
@@ -47,6 +49,10 @@ def test_the_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "mine-documents",
         "mine-totals",
     ]
+    fanouts = WorkloadTopics.below("mine").fanouts
+    assert [
+        (one.name, one.topic, one.filter, one.delta, one.options, one.output) for one in topics.fanouts
+    ] == [(one.name, one.topic, one.filter, one.is_delta, "oof", one.output) for one in fanouts]
 
 
 def test_a_sound_history(tmp_path: Path) -> None:
@@ -66,6 +72,17 @@ def test_what_nothing_has_checked(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["check", "--judge", str(history)])
     assert done.exit_code == 0
     assert done.output.count("nothing checked") == len(Guarantee)
+
+
+def test_fanouts_that_were_not_checked(tmp_path: Path) -> None:
+    """The last line says why."""
+    begin, *events = CheckedWorld(1).events
+    assert isinstance(begin, HistoryBegin)
+    begin = structs.replace(begin, unchecked_fanouts="expected changes, got none")
+    history = recorded(tmp_path / "run.jsonl", [begin, *events])
+    done = CliRunner().invoke(main, ["check", "--judge", str(history)])
+    assert done.exit_code == 0
+    assert done.output.splitlines()[-1] == "fanouts were not checked: expected changes, got none"
 
 
 def test_a_broken_guarantee(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Fanouts: for each change the message that a subscription would receive, and repeats that readers recognize."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec import structs
+
+from sowline.check.history import MessageRead
+from sowline.check.judge.judging import judge
+from sowline.check.judge.verdict import Guarantee, Judgment
+from tests.checked_world import CheckedWorld, Command
+from tests.planted import PLANTED, PlantedMistake, broken_by, just_before
+
+
+def churned(command: Command = "subscribe") -> tuple[CheckedWorld, list[MessageRead]]:
+    """Return a world with a fanout, and what the fanout has written."""
+    world = CheckedWorld(1)
+    world.churn(9)
+    world.open("subscribe", oof=True)
+    read = world.open(command, oof=True, fanout="all")
+    world.churn(20)
+    return world, [event for event in world.events if isinstance(event, MessageRead) and event.read == read]
+
+
+def judged(world: CheckedWorld, more: Sequence[MessageRead]) -> Judgment:
+    """Return the verdict on a history with more messages of its fanout before their end."""
+    world.events += more
+    world.end(more[0].read)
+    return judge(world.events)
+
+
+@pytest.mark.parametrize(
+    "mistake", [one for one in PLANTED if one.breaks is Guarantee.FANOUTS], ids=lambda one: one.name
+)
+def test_a_mistake(mistake: PlantedMistake) -> None:
+    """Each is found by its name, and by no other: subscribers have received nothing wrong."""
+    assert broken_by(mistake, 6) == {Guarantee.FANOUTS}
+
+
+@pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
+def test_a_fanout_begins_again(command: Command) -> None:
+    """It repeats what it wrote after its last commit, and goes on: its readers know repeats by their bookmarks."""
+    world, written = churned(command)
+    world.events += written[-5:]
+    world.churn(5)
+    verdict = judged(world, written[-3:])
+    assert not verdict.violations
+    assert verdict.checked[Guarantee.FANOUTS] > len(written)
+
+
+def test_changes_before_the_history() -> None:
+    """A fanout may still write them, or repeat them, when the history has begun."""
+    world, written = churned()
+    earlier = structs.replace(written[0], bookmark="orders:0@0", data={"id": "99"})
+    assert not judged(world, [earlier]).violations
+
+
+def test_changes_after_the_last_bookmark() -> None:
+    """No subscriber may have received them any more; they come after all others."""
+    world, written = churned()
+    later = structs.replace(written[0], bookmark="orders:0@999", data={"id": "99"})
+    assert not judged(world, [later, later]).violations
+
+
+def test_changes_behind_a_later_one() -> None:
+    """Readers would take them for repeats."""
+    world, written = churned()
+    later = structs.replace(written[0], bookmark="orders:0@999")
+    world.events.insert(world.events.index(written[0]), later)
+    behind = {one.bookmark for one in written if one.bookmark.startswith("orders:0@")}
+    assert judged(world, [later]).broken == {Guarantee.FANOUTS: len(behind)}
+
+
+def test_a_message_without_a_bookmark() -> None:
+    """No reader could tell whether it is a repeat."""
+    world, written = churned()
+    found = judged(world, [structs.replace(written[-1], bookmark="")]).violations
+    assert [one.sentence for one in found] == [f"no write explains the {written[-1].command} at "]
+
+
+def test_a_record_in_place_of_a_change() -> None:
+    """A fanout that loads its topic again has lost where it was."""
+    world, written = churned()
+    published = next(one for one in written if one.command == "publish")
+    assert judged(world, [structs.replace(published, command="sow")]).broken == {Guarantee.FANOUTS: 1}
+
+
+def test_votes() -> None:
+    """A fanout does not decide what has happened: it would outvote subscribers by its repeats."""
+    world, written = churned()
+    expired = next(one for one in written if one.reason == "expired")
+    moved = structs.replace(expired, bookmark=just_before(expired.bookmark))
+    assert judged(world, [moved] * 9).broken == {Guarantee.FANOUTS: 9}
