@@ -126,9 +126,10 @@ class DocumentModel(PartitionModel):
         self.known[-1] = {}
 
     def _define(self, record: LogRecord) -> None:
-        now = json.loads(record.value or b"")["now"]
+        sides = json.loads(record.value or b"")
+        now = sides["now"]
         template = json.loads(now.get("template", "{}"))
-        if not same(template, self.template):
+        if any("template" in side for side in sides.values()) and not same(template, self.template):
             self.refused.append(template)
             made = [
                 one for key in sorted(self.live, key=self.sow_key) if (one := self._read_by(key, template))

@@ -20,9 +20,9 @@ TEMPLATES = tuple(
     for fields in (
         "{type: review}",
         "{type: mine}",
-        "{q: 7}",
-        "{q: 2, r: n}",
-        "{type: review, more: {a: 1}}",
+        "{r: n}",
+        "{r: m, type: review}",
+        "{set: [x], longer: y}",
         "{}",
     )
 )

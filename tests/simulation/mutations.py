@@ -22,8 +22,7 @@ from sowline_fanout.runner import FanoutRunner
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.deletes import Deletes
-from sowline_materializer.core.document_writer import DocumentWriter
-from sowline_materializer.core.documents import Documents, write_of
+from sowline_materializer.core.documents import write_of
 from sowline_materializer.core.errors import NotApplicable
 from sowline_materializer.core.portions import portion
 from sowline_materializer.partition.changes_follower import record_of
@@ -70,9 +69,6 @@ _write_of = write_of
 _keep = PartitionSnapshots.keep
 _needs_progress = Partition._needs_progress
 _portion = portion
-_to_read_again = DocumentWriter.to_read_again
-_read_again = DocumentWriter.read_again
-_read_with = Documents.read_with
 _apply = PartitionReplica.apply
 
 
@@ -534,42 +530,6 @@ def _portion_taken_for_all() -> list[Any]:
         return _portion(*given)._replace(is_last=True)
 
     return [patch(f"sowline_materializer.core.{name}.portion", portion) for name in ("deletes", "definer")]
-
-
-def _template_read_again_from_the_start() -> list[Any]:
-    def to_read_again(self: DocumentWriter, *given: Any) -> Any:
-        with patch.object(self._state, "resumed", False):
-            return list(_to_read_again(self, *given))
-
-    return [patch.object(DocumentWriter, "to_read_again", to_read_again)]
-
-
-def _template_of_the_file() -> list[Any]:
-    def documents(self: DocumentWriter) -> Documents:
-        return Documents(self._state.definition, self._state.definition.limits.template)
-
-    return [patch.object(DocumentWriter, "_documents", property(documents))]
-
-
-def _last_change_ends_a_template() -> list[Any]:
-    def read_again(self: DocumentWriter, target: Any, limits: Any) -> None:
-        _read_again(self, target, limits)
-        changes = self._state.out.step.changes
-        changes[-1] = structs.replace(changes[-1], last=True)
-
-    return [patch.object(DocumentWriter, "read_again", read_again)]
-
-
-def _hidden_fields_of_a_template_left_out() -> list[Any]:
-    def read_with(self: Documents, template: Any, current: Any) -> Any:
-        made = _read_with(self, template, current)
-        return None if made is not None and made.body == current.body else made
-
-    return [patch.object(Documents, "read_with", read_with)]
-
-
-def _template_ends_at_its_last_change() -> list[Any]:
-    return [patch.object(BatchState, "end_without_change", lambda self: None)]
 
 
 MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES | SCHEMA_MISTAKES

@@ -146,10 +146,10 @@ def test_a_backup_of_an_unknown_format_is_refused(backup: Backup) -> None:
     """It says which version wrote it, whatever else is in it."""
     manifest = backup.directory / MANIFEST
     whole = json.loads(manifest.read_text())
-    whole["manifest"] = {"format": 3, "by": "4.5"}
+    whole["manifest"] = {"format": 4, "by": "4.5"}
     manifest.write_text(json.dumps(whole))
     with pytest.raises(
-        SowlineError, match=r"expected a backup of format 1 or 2, got one of format 3.*Sowline 4\.5"
+        SowlineError, match=r"expected a backup of format 1 to 3, got one of format 4.*Sowline 4\.5"
     ) as error:
         open_backup(backup.directory)
     assert error.value.reason == "unknown format"

@@ -78,10 +78,10 @@ def test_the_first_format_had_another_name_for_the_era_of_a_repair() -> None:
 
 def test_an_unknown_format_is_refused() -> None:
     """It names the version that wrote the event."""
-    with pytest.raises(UnknownFormat, match=r"expected a change of format 1 or 2, .*Sowline 9\.0"):
-        read_event(b"1", b"{}", about(v=3, by="9.0"))
-    with pytest.raises(UnknownFormat, match="expected a progress event of format 1 or 2"):
-        progress_without(format=3)
+    with pytest.raises(UnknownFormat, match=r"expected a change of format 1 to 3, .*Sowline 9\.0"):
+        read_event(b"1", b"{}", about(v=4, by="9.0"))
+    with pytest.raises(UnknownFormat, match="expected a progress event of format 1 to 3"):
+        progress_without(format=4)
 
 
 @pytest.mark.parametrize(
