@@ -50,11 +50,6 @@ MISTAKES = [
     ("handoff", "no out of focus"),
     ("handoff", "behind from now"),
     ("handoff", "pass begins one change late"),
-    ("streams", "stream joined before it is level"),
-    ("streams", "what waited for the snapshot dropped"),
-    ("streams", "what the snapshot has sent again"),
-    ("streams", "stream goes on from now"),
-    ("streams", "message that did not fit taken for sent"),
 ]
 """Mistakes in the services. The replay refuses a trace of one of the seeds."""
 
