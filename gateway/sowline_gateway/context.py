@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline.config.kafka_options import KafkaConfig
 from sowline.serving.query_slots import QuerySlots, SlotLimits
-from sowline.serving.refusal import has_left
+from sowline.serving.refusal import left_topic
 from sowline.serving.result import QueryLimits
 from sowline.serving.sessions.clients import EndSubscriptions
 from sowline.serving.typed_records.messages import TypedMessages
@@ -78,4 +78,4 @@ class GatewayContext:
         for name in followed.topics_that_are(ChangeEffect.REMOVED):
             self.typed_messages.forget(name)
             self.destination.forget(name)
-            end_subscriptions([name], has_left(name))
+            end_subscriptions([name], left_topic(name))

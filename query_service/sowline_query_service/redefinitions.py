@@ -4,7 +4,7 @@ from functools import partial
 
 from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline.config.topic_definition import TopicDefinition
-from sowline.serving.refusal import has_left
+from sowline.serving.refusal import left_topic
 from sowline.serving.sessions.clients import EndSubscriptions
 from sowline.serving.typed_records.messages import TypedMessages
 from sowline_query_service.live.dispatcher import Dispatcher
@@ -60,7 +60,7 @@ class TopicRedefinitions:
         name = definition.name
         self._log_ends.remove(definition.log)
         self._state.remove(definition)
-        self._end_subscriptions([name], has_left(name))
+        self._end_subscriptions([name], left_topic(name))
         self._dispatcher.forget(name)
         self._typed_messages.forget(name)
 

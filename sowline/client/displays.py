@@ -177,8 +177,8 @@ class Displays:
         for display in self._by_name.values():
             display.is_asked = True
 
-    def is_over(self, now: float) -> bool:
-        """Whether no display is left since some time; those that did not answer in that time are dropped."""
+    def drop_silent(self, now: float) -> bool:
+        """Drop displays that have not answered since one has left; return whether none is left since some time."""
         if self._left_at is None or now < self._left_at + LEAVE_SECONDS:
             return False
         left_at, self._left_at = self._left_at, None

@@ -85,7 +85,7 @@ class GridWidget(anywidget.AnyWidget):
                 self._wait_for_step()
                 with self._lock:
                     self._send_batches()
-                    is_over = self._displays.is_over(time.monotonic())
+                    is_over = self._displays.drop_silent(time.monotonic())
                 if is_over:
                     self.close()
         except Exception:

@@ -18,6 +18,8 @@ def why_unreadable(reader: Schema, writer: Schema) -> str:
         return f"expected a schema of {reader.type}, got one of {writer.type}"
     codec = codec_of(reader)
     try:
+        # Without the name, the first message of the file would be compared, which may be another one
+        # (test_a_writer_without_a_message_has_that_of_the_reader).
         codec.check_reads(writer if writer.message else replace(writer, message=reader.message))
     except SowlineError as error:
         return error.message

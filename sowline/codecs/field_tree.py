@@ -30,7 +30,8 @@ def _add(tree: FieldTree, names: list[str]) -> None:
     for name in above:
         below = tree.setdefault(name, {})
         if below is None:
-            # The whole field is named too.
+            # The whole field is named too: with fields below it, the delta would leave its other fields as they are
+            # (test_a_whole_field_has_all_fields_in_it).
             return
         tree = below
     tree[last] = None

@@ -72,11 +72,15 @@ def _read_indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     count, at = _read_zigzag(value, at)
     if count == 0:  # the short form of the first message type
         return (0,), at
+    # Five bytes can claim two billion indexes: without the limit, a message of a few bytes would be read for as long
+    # as it has bytes, and named as cut short (test_refusals).
     if not 0 < count <= INDEXES_MAX:
         raise bad_message(f"expected at most {INDEXES_MAX} message indexes, got {count}")
     indexes = []
     for _ in range(count):
         index, at = _read_zigzag(value, at)
+        # Python takes -1 for the last message type: a broken frame would be read as a message of that
+        # (test_refusals).
         if index < 0:
             raise bad_message(f"expected message indexes of 0 or more, got {index}")
         indexes.append(index)

@@ -141,6 +141,8 @@ def _time(data: bytes) -> tuple[int, int] | None:
             seconds, nanos = both & (1 << 34) - 1, both >> 34
         case 12:
             nanos, seconds = _NANOS_SECONDS_96.unpack(data)
+    # A timestamp with more nanoseconds is kept as its bytes: carried into the seconds, it would come back as others
+    # (test_a_value_has_one_canonical_form).
     return (seconds, nanos) if nanos < _NANOS else None
 
 

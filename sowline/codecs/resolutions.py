@@ -67,6 +67,8 @@ class Resolutions:
         # (test_what_is_no_entry_changes_nothing).
         except (msgspec.DecodeError, msgspec.ValidationError):
             return
+        # `int` also reads the digits of other scripts: an id would have several keys
+        # (test_what_is_no_entry_changes_nothing).
         if kind == "id" and name.isascii() and name.isdecimal():
             # Two owners may ask the registry at different times and get different answers. If the last one counted, a
             # replay would read a message otherwise than its first reader (test_the_first_entry_counts).

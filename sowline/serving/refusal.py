@@ -43,7 +43,7 @@ def refused(error: SowlineError, status: int | None = None, retry_seconds: float
     return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)
 
 
-def has_left(topic: str) -> SowlineError:
+def left_topic(topic: str) -> SowlineError:
     """Return the error for what reads a topic that is no longer defined."""
     return SowlineError("invalid topic", f"topic {topic} has left topics.yaml")
 

@@ -1,13 +1,16 @@
-"""Parameters say in which unit they are, and names are whole words.
+"""Parameters say in which unit they are, names are whole words, and what is named as a question changes nothing.
 
 A duration of 500 is half a second to one function and eight minutes to another; the type checker sees a number.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from sowline.config.settings import Settings
+from tests.docs.test_asserts import changes_state
 from tests.docs.test_comments import PRODUCT, ROOT
 from tests.docs.test_privates import tree_of
 
@@ -98,6 +101,23 @@ SHORT_EXCEPTIONS = {
 }
 """Names with an abbreviation, each with its reason."""
 
+ANSWERS = {
+    "bool": "is the answer",
+    "Column": "is the answer for each row, in Spark",
+    "Column | None": "is the same, where there may be none",
+    "Condition": "is the answer for each document, in the language of documents",
+    "Nested": "is the answer for each record, in filters",
+    "Test": "is the same, compiled",
+    "TypeGuard": "is the answer, for the type checker, too",
+    "Verdict": "is the answer of a filter, which may be unknown",
+}
+"""What a question may return, each with what it stands for."""
+
+VAGUE = re.compile(r"Manager|Helper|Util")
+"""Words in the names of classes that do not say what a class is."""
+
+_QUESTION = re.compile(r"_?(is|has|can)_")
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MODULES = [path for name in PRODUCT for path in sorted((ROOT / name).rglob("*.py"))]
 
@@ -151,6 +171,62 @@ def test_names_are_whole_words() -> None:
     found = {name for path in MODULES for name in stored_names(tree_of(path)) if is_short(name)}
     assert sorted(found - SHORT_EXCEPTIONS.keys()) == [], "expected names of whole words"
     assert sorted(SHORT_EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
+
+
+def broken_questions(tree: ast.AST) -> Iterator[str]:
+    """Yield what is wrong with functions that are named as questions; validators are called by pydantic alone."""
+    for node in ast.walk(tree):
+        if not isinstance(node, Function) or not _QUESTION.match(node.name):
+            continue
+        if any("validator" in ast.unparse(decorator) for decorator in node.decorator_list):
+            continue
+        answer = "no type" if node.returns is None else ast.unparse(node.returns)
+        if answer.partition("[")[0] not in ANSWERS:
+            yield f"{node.name}: expected bool, got {answer}"
+        if changes_state(node):
+            yield f"{node.name}: expected a question, got a change of state"
+
+
+def test_a_question_has_an_answer_and_changes_nothing() -> None:
+    """So it may be asked twice, in an assert or in a log line."""
+    found = [
+        f"{path.relative_to(ROOT)}: {what}" for path in MODULES for what in broken_questions(tree_of(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def is_over(self) -> bool:\n    return self.x\n", 0),
+        ("def is_over(self) -> bool:\n    self.x = 1\n    return True\n", 1),
+        ("def has_left(topic) -> Error:\n    return Error()\n", 1),
+        ("def _can_go(self):\n    self.x.pop()\n", 2),
+        ("@field_validator('x')\ndef _has_x(cls, x) -> X:\n    return x\n", 0),
+        ("def issue(self) -> int:\n    self.x = 1\n", 0),
+    ],
+)
+def test_which_questions_are_broken(text: str, found: int) -> None:
+    """Those that return something else, and those that change state."""
+    assert len(list(broken_questions(ast.parse(text)))) == found
+
+
+def test_classes_say_what_they_are() -> None:
+    """A manager or a helper may be anything."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef) and VAGUE.search(node.name)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_setting_has_its_unit(name: str) -> None:
+    """As parameters have: an operator sees the name alone."""
+    about = Settings.model_fields[name]
+    assert about.annotation not in (int, float, int | None, float | None) or not lacks_unit(name)
 
 
 @pytest.mark.parametrize(

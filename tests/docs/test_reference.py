@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from pydantic import BaseModel
 
@@ -175,6 +176,28 @@ def test_every_option_of_a_reading_command_is_described(command: str) -> None:
     named = [option for of in main.commands[command].params for option in of.opts if option.startswith("-")]
     assert len(named) > 5
     assert [option for option in named if f"`{option}`" not in page("client.md")] == []
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Return the options of a command and of those below it, by their long names."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    own = {option for of in command.params for option in (*of.opts, *of.secondary_opts)}
+    return {option for option in own if option.startswith("--")}.union(*map(options_of, below))
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_option_of_a_command_is_described(name: str) -> None:
+    """A reader of a script finds on a page what `--host` in it means."""
+    pages = "".join(text_of(path) for path in tracked() if re.fullmatch(r"docs/[^/]+\.md", path))
+    described = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", pages))
+    assert sorted(options_of(main.commands[name]) - described - {"--help"}) == []
+
+
+@pytest.mark.parametrize("name", ["materializer", "query-service", "gateway", "views", "fanout"])
+def test_every_option_of_a_service_is_described(name: str) -> None:
+    """With the command, on its page."""
+    (row,) = [line for line in page("client.md").splitlines() if line.startswith("| `sowline materializer`")]
+    assert [option for option in sorted(options_of(main.commands[name])) if f"`{option}`" not in row] == []
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

@@ -105,6 +105,51 @@ def test_the_exceptions_are_some() -> None:
     assert wide == set(WIDE)
 
 
+def decisions(function: Function) -> int:
+    """Return how many ways lead through a function, as ruff counts them."""
+    kinds = (
+        ast.If | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.comprehension | ast.match_case
+    )
+    return 1 + sum(isinstance(node, kinds) for node in ast.walk(function))
+
+
+def share(values: list[int], percent: int) -> int:
+    """Return the value that so many percent of the values do not exceed."""
+    return sorted(values)[len(values) * percent // 100]
+
+
+def test_most_functions_and_modules_are_small() -> None:
+    """The limits are for the largest ones. A reader meets the others: half of them fit into one look."""
+    functions = [node for path in MODULES for node in ast.walk(tree_of(path)) if isinstance(node, Function)]
+    lengths = [lines_of(one) for one in functions]
+    assert share(lengths, 50) <= 7
+    assert share(lengths, 90) <= 20
+    assert share(lengths, 99) <= 40
+    assert share(list(map(decisions, functions)), 90) <= 5
+    files = [path.read_text().count("\n") for path in MODULES if path.name != "__init__.py"]
+    assert share(files, 50) <= 150
+    assert share(files, 90) <= 300
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("def f():\n    return 1\n", 1),
+        ("def f():\n    if a:\n        return 1\n    elif b:\n        return 2\n", 3),
+        (
+            "def f():\n    for a in b:\n        try:\n            g()\n        except E:\n            pass\n",
+            3,
+        ),
+        ("def f():\n    return [a for a in b]\n", 2),
+    ],
+)
+def test_what_is_a_decision(text: str, count: int) -> None:
+    """Branches, loops, and errors that are caught."""
+    (function,) = ast.parse(text).body
+    assert isinstance(function, Function)
+    assert decisions(function) == count
+
+
 def test_tests_are_short() -> None:
     """Half of them have at most 12 lines, nine of ten at most 30."""
     lengths = sorted(

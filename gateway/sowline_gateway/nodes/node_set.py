@@ -8,7 +8,7 @@ from typing import Any
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
-from sowline.serving.refusal import has_left
+from sowline.serving.refusal import left_topic
 from sowline_gateway.nodes.announcements import Announcements
 from sowline_gateway.nodes.channel import NodeChannels
 from sowline_gateway.nodes.connections import ConnectionPool
@@ -30,7 +30,7 @@ class DefinedTopics(dict[str, TopicDefinition]):
     """The definitions of topics by name. A gateway's file may change while requests for a topic are in progress."""
 
     def __missing__(self, topic: str) -> TopicDefinition:
-        raise has_left(topic)
+        raise left_topic(topic)
 
 
 @dataclass(slots=True)

@@ -38,6 +38,8 @@ def bound(name: str, constant: Scalar) -> Bound | None:
     if constant is None:
         return None
     number = _number(constant)
+    # Not `(name, nan)`: that holds for no number, and neither does its inverse
+    # (test_each_kind_of_constant_has_its_bound).
     if isnan(number):
         return _ALL_HOLD if name == "!=" else NONE_HOLDS
     double = float(number)
@@ -45,6 +47,8 @@ def bound(name: str, constant: Scalar) -> Bound | None:
         return name, double
     if name in ("=", "!="):
         return _ALL_HOLD if name == "!=" else NONE_HOLDS
+    # `float` rounds to either side of an integer that no double holds: of 2^53 + 3 it makes 2^53 + 4, which is not
+    # the lower one (test_each_kind_of_constant_has_its_bound).
     lower = double if double < number else nextafter(double, -inf)
     return _BELOW.get(name, name), lower
 

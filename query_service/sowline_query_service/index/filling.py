@@ -124,6 +124,8 @@ def _fill(
             if codes is None
             else _coded(np.frombuffer(codes, np.uint32), given.texts, column.dictionary),
         )
+        # Each path has its own: a body may have one value that the native core knows, and one that it does not
+        # (test_python_completes_what_the_native_core_leaves).
         if left:
             values = read([bodies[start + row] for row in left])
             cells = _completed(cells, left, cells_of(values, column.dictionary))

@@ -231,6 +231,8 @@ class Rows:
         self.keys += block.keys
         self.bodies += block.bodies
         self.numbers.update(zip(block.keys, range(start, stop), strict=True))
+        # Both rows are held until the last block. Without this, `all` would show the record twice
+        # (test_a_record_in_several_blocks_has_one_row).
         self._has_replaced |= len(self.numbers) < known + len(block.keys)
         columns: tuple[tuple[array[Any], NDArray[Any]], ...] = (
             (self._eras, block.eras),

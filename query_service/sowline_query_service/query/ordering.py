@@ -25,6 +25,7 @@ async def in_order(found: Found, order: Order, first: int, end: int | None) -> F
     end = total if end is None else min(end, total)
     if first >= end:
         return []
+    # Each topic numbers its own values: the ranks of two can't be compared (test_several_topics_are_one_order).
     if len(found) == 1 and found[0][0].ranks is not None:
         ((topic_slice, indices),) = found
         return [(topic_slice, (await in_sorting_thread(total, _by_ranks, topic_slice, indices, end))[first:])]

@@ -34,6 +34,8 @@ def slice_at(topic: TopicState, selection: "Selection", past: Past) -> TopicSlic
     """
     if selection.top_n is not None and len(past.former) <= AT_ONCE:
         return TopicSlice.of(topic, selection, without=topic.rows.found(past.former.keys))
+    # All of them: the first few current records may all have changed since, and others then come first
+    # (test_an_order_by_ranks_reads_few_bodies).
     return TopicSlice.of(topic, replace(selection, top_n=None, skip_n=0))
 
 
@@ -43,6 +45,8 @@ async def as_they_were(topic_slice: TopicSlice, past: Past, filter: Filter, spen
     `topic_slice` is the result of `slice_at`.
     """
     changed: dict[bytes, int] = {}
+    # Only for these records: the former states of all others would match, too
+    # (test_a_key_leads_to_its_record_alone).
     keys = topic_slice.access_path.keys
     await in_steps(_find_earliest(past.former, None if keys is None else frozenset(keys), changed), spend)
     unchanged = np.ones(len(topic_slice.captured), np.bool_)

@@ -298,6 +298,8 @@ def _offset_range(wanted: TimelineRequest) -> range:
 def _is_within(wanted: TimelineRequest, ms: int, position: Position | None = None) -> bool:
     """Return whether a write is in the requested range; if its position is unknown, whether it may be."""
     bookmark_range = wanted.bookmark_range
+    # A noted write has no position. It counts as inside here, is read, and is then judged by its position
+    # (test_what_is_asked_for_is_sent).
     begins = (_side(wanted, start, ms, position, unknown=1) for start in bookmark_range.starts)
     if max(begins) < (0 if bookmark_range.takes_start else 1):
         return False

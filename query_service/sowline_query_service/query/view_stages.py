@@ -56,6 +56,8 @@ def _behind(state: ServedTopics, topic: TopicState, reflects: str) -> int | None
         positions = reached.get(read.definition.log, {})
         for number, partition in read.partitions.items():
             held = partition.held
+            # Offsets of two eras are of two logs: their difference says nothing
+            # (test_it_is_not_known_how_far_a_view_is_behind).
             if number not in positions or positions[number].era != held.era:
                 return None
             behind += max(0, held.offset - positions[number].offset)

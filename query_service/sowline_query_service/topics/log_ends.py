@@ -81,6 +81,7 @@ class LogTurns:
                 break
             count += self._partitions[log]
             chosen[log] = None
+        # What was sampled goes to the end: each log comes as often as the others (test_many_logs_come_in_turn).
         self._turn = deque([*(log for log in self._turn if log not in chosen), *chosen])
         return list(chosen)
 

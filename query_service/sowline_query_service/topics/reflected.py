@@ -43,6 +43,8 @@ def _of_partition(
         for owner, bookmark in list(partition.taken.items())
         if owner < source.partitions
     }
+    # An owner takes its own partition of the source, and all of a joined topic: the least of all owners is reflected
+    # (test_a_joined_topic_is_reflected_by_all_owners).
     if all(join.topic != read.name for join in definition.joins):
         return {owner: positions[owner] for owner, positions in taken.items() if owner in positions}
     return _least([taken.get(owner, {}) for owner in range(source.partitions)])

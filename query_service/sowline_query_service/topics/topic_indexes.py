@@ -338,6 +338,8 @@ class Indexes:
             access_path.decided = certain
         else:
             access_path.checks.append((certain, rest))
+        # By the whole filter, not by `rest`: in these rows the columns could not decide their own conjuncts
+        # (test_access_paths).
         if found.undecided is not None and (undecided := np.flatnonzero(found.undecided)).size:
             access_path.checks.append((undecided, filter))
         return access_path

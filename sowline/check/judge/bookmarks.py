@@ -32,6 +32,8 @@ def read_bookmark(text: str) -> Mapping[Partition, Position]:
 def named_position(text: str) -> tuple[Partition, Position] | None:
     """Return the partition and position of a live message, which names one; None if the text names another number."""
     found = read_bookmark(text)
+    # A message that names two positions stands at neither: either choice could be explained by a write
+    # (test_the_position_of_a_live_message).
     return next(iter(found.items())) if len(found) == 1 else None
 
 

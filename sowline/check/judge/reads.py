@@ -85,6 +85,8 @@ class ReadJudge:
         if self._segment is None or opened.conflated:
             return
         reached = dict(read_bookmark("" if ended is None else ended.bookmark))
+        # Only an end without a reason: a subscription that lost its connection need not have reached its end
+        # (test_an_end).
         if ended is not None and not ended.reason and opened.up_to:
             reached |= read_bookmark(opened.up_to)
         self._segment.end(reached)
@@ -243,6 +245,8 @@ class Segment:
         text = position_text(partition, position)
         reached = self._reached.get(partition, BEFORE_ALL)
         is_first = (partition, position) not in self._seen
+        # The group has the changes up to its bookmark: one of them again would undo what came after it in the group
+        # (test_a_change_from_before_the_group).
         is_after = position > self._start.get(partition, BEFORE_ALL)
         if (repeat := self._broken_by.repeat) is not None:
             self._check(repeat, is_first and is_after, f"got the change at {text} again", key)

@@ -37,6 +37,7 @@ def _terms(filter: str) -> tuple[tuple[str, Callable[[Any, Any], bool], str | in
 
 
 def _holds(value: Any, compare: Callable[[Any, Any], bool], wanted: str | int) -> bool:
+    # In Python TRUE is 1, in a filter it is not (test_filters).
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     comparable = is_number if isinstance(wanted, int) else isinstance(value, str)
     return comparable and compare(value, wanted)
@@ -79,6 +80,7 @@ def delta_applied(body: Body | None, delta: DeltaParts) -> tuple[Body | None, st
     """Return a document after a delta, and the outcome that its writer learns."""
     held = body or {}
     wanted = delta.condition
+    # No condition holds of a document that there is not, not even an empty one (test_deltas_of_documents).
     if wanted is not None and (body is None or any(held.get(name) != wanted[name] for name in wanted)):
         return body, "condition_false"
     result = {name: value for name, value in {**held, **delta.fields}.items() if name not in delta.removed}
@@ -103,4 +105,5 @@ def without(body: Body, paths: Iterable[str]) -> dict[str, Any]:
 def key_of(body: Body | None, field: str) -> str | None:
     """Return the text of a record's key; None without one."""
     value = None if body is None else body.get(field)
+    # A record that is written as 7 and received as "7" is one record (test_keys).
     return None if value is None else str(value)

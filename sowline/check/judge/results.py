@@ -75,7 +75,7 @@ class ResultJudge:
             if wanted.get(key) != self._held.get(key):
                 what = f"expected {wanted.get(key)} at {bookmark}, got {self._held.get(key)}"
                 self._verdict.add(self._guarantee, what, self._opened.read, [key])
-        # Each mistake is named once, not again at each later step.
+        # Each mistake is named once, not again at each later step (test_a_mistake_is_named_once).
         self._held = wanted
 
     def _wanted(self, bookmark: str) -> dict[str, Body]:

@@ -165,6 +165,8 @@ def _claims(
     for (stand, claim), _ in _votes(topic, writes, received).most_common():
         is_single = claim.write in keys
         is_wrong = is_single and (claim.write in standing or keys[claim.write] != claim.key)
+        # An answer counts for more than all messages: a service that has a write at a wrong position shows it there
+        # to all of its subscribers (test_answers_decide).
         if stand not in found and not is_wrong:
             found[stand] = claim
             standing.add(claim.write)
@@ -197,11 +199,14 @@ def _replay(
             return
     elif write is not None and write.command != "sow_delete":
         after = dict(write.data or {}) if write.command == "publish" else merged(before, write.data or {})
+    # Not a change: a second removal of a record would hide that there was nothing to remove (test_lifetimes).
     elif before is None:
         truth.groundless.append((partition, position, claim))
         return
     lifetime = 0.0 if held is None else truth.lifetime(held)
     begun = None if held is None else truth.times.get((partition, held.position))
+    # Unknown, unless a subscriber received the write's log time: a guess would accuse an expiry that was in time
+    # (test_lifetimes).
     due = begun + lifetime if begun is not None and lifetime else None
     truth.add(KnownChange(partition, position, claim.key, claim.write, before, after, lifetime > 0, due))
 

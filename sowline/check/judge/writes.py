@@ -111,6 +111,8 @@ class WritesJudge:
             begun = self._truth.times.get((partition, change.position))
             lifetime = self._truth.lifetime(change)
             if begun is not None and lifetime:
+                # By the log's time, not by a clock: a log that nobody writes to has no moment after the lifetime
+                # (test_a_record_that_never_expires).
                 is_kept = max(times) <= begun + lifetime + GRACE_SECONDS
                 late = max(times) - begun
                 what = f"record {change.key} still exists {late:.0f} s after it was given {lifetime:g} s"

@@ -169,12 +169,13 @@ class ProtobufCodec:
         # Maps have no order: otherwise, equal records could have different bytes.
         data = serialized(message, deterministic=True)
         # The message may be nested deeper than a parser reads. Only the parser knows its limits: JSON values and
-        # unknown fields count too.
+        # unknown fields count too (test_json_values_nest_as_deep_as_their_messages).
         self._parsed_bytes(data)
         return data
 
     def _canonical(self, writer: ProtobufWriter, body: bytes) -> bytes:
-        # Read back from its bytes, because only that JSON is canonical: a double may have been rounded to a float.
+        # Read back from its bytes, because only that JSON is canonical: a double may have been rounded to a float
+        # (test_completed_json_is_that_of_the_bytes).
         message = self._parsed_bytes(self._serialized(self._built(writer, _loaded(body))))
         missing = self._missing(message)
         if missing:
@@ -190,7 +191,8 @@ def _refusal(
         schema = compile_schema(writer)
         message = schema.message_at(indexes) if indexes else schema.message(name or writer.message)
         check_same_wire(message, reader)
-    # This error says nothing about the schema. If cached, it would refuse all later messages under the schema.
+    # This error says nothing about the schema. If cached, it would refuse all later messages under the schema
+    # (test_while_the_compiler_is_away_nothing_is_refused_for_good).
     except CompilerAway:
         raise
     except SowlineError as error:

@@ -97,7 +97,8 @@ class ProtobufWriter:
                 field.write_at(message, value, path, unwritten)
         for names in self._oneofs:
             given = [name for name in names if members.get(name) is not None]
-            # The library would silently keep the one that was set last.
+            # The library would silently keep the one that was set last
+            # (test_json_that_the_schema_does_not_describe_is_refused).
             if len(given) > 1:
                 raise bad_message(
                     f"expected one of the fields {', '.join(names)} in {path or '/'}, got {' and '.join(given)}"
@@ -193,7 +194,7 @@ def _scalar_writer(name: str, convert: Callable[[Any], Any]) -> Writing:
 def _one_writer(name: str, write_message: Writing) -> Writing:
     def write(message: Any, value: Any, path: str, unwritten: Unwritten) -> None:
         target = getattr(message, name)
-        # An empty message is present too.
+        # An empty message is present too (test_each_kind_of_field_has_its_bytes).
         set_present(target)
         write_message(target, value, f"{path}/{name}", unwritten)
 

@@ -557,8 +557,9 @@ def test_the_native_core_gets_the_state_of_the_load() -> None:
 
 def test_after_a_panic_python_loads_all_runs() -> None:
     """This one, which the native core has not begun to write, and those that follow."""
-    replica = PartitionReplica(3, Rows(), 100)
-    ROWS[replica] = replica._rows
+    rows = Rows()
+    replica = PartitionReplica(3, rows, 100)
+    ROWS[replica] = rows
     replica.load([run_of(LONG_RUN, panic)])
     assert replica.native_has_failed
     replica.load([run_of([change(20 + n, 7) for n in range(RUN_MIN)], None, RUN_MIN)])

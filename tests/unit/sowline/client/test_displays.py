@@ -256,11 +256,11 @@ def leave(name: str) -> Json:
 def test_a_widget_is_over_after_its_last_display() -> None:
     """Not at once: a cell that is run again, or moved, shows it again."""
     displays, _ = shown(View(), "page")
-    assert displays.is_over(100) is False
+    assert displays.drop_silent(100) is False
     displays.take(leave("page"), 100)
     assert displays.wait_seconds(101) == LEAVE_SECONDS - 1
-    assert displays.is_over(101) is False
-    assert displays.is_over(100 + LEAVE_SECONDS) is True
+    assert displays.drop_silent(101) is False
+    assert displays.drop_silent(100 + LEAVE_SECONDS) is True
 
 
 def again(displays: Displays, view: View, page: Page) -> None:
@@ -286,7 +286,7 @@ def test_displays_that_are_left(then: Callable[[Displays, View, Page], None], *,
     displays, (_, other) = shown(view, "page", "other")
     displays.take(leave("page"), 100)
     then(displays, view, other)
-    assert displays.is_over(100 + LEAVE_SECONDS) is is_over
+    assert displays.drop_silent(100 + LEAVE_SECONDS) is is_over
     assert displays.wait_seconds(200) is None
 
 
