@@ -52,8 +52,13 @@ class Killed:
             partition = partition_of(str(id), PARTITIONS)
             # The owner of the wrong partition forwards it, and remembers the forward in its checkpoint.
             partition = 1 - partition if id == 7 else partition
-            value, headers = json.dumps(body).encode(), [("sow.command", command)]
-            self._producer.produce(self.definition.log, value, str(id).encode(), partition, headers=headers)
+            self._producer.produce(
+                self.definition.log,
+                json.dumps(body).encode(),
+                str(id).encode(),
+                partition,
+                headers=[("sow.command", command)],
+            )
         self._producer.produce(
             self.definition.log,
             b"no JSON",

@@ -10,7 +10,7 @@ from msgspec import structs
 from sowline.model.bookmark import format_bookmark
 from sowline_gateway.streams import shared_streams
 from sowline_gateway.streams.member import Member
-from sowline_gateway.streams.stream import SharedStream
+from sowline_gateway.streams.stream import SharedStream, deliver
 from sowline_gateway.subscriptions.node_flow import NodeFlow
 from sowline_gateway.subscriptions.outlets import PassingOutlet
 from sowline_gateway.subscriptions.stream_start import StreamStart
@@ -29,7 +29,7 @@ def noted(trace: Trace) -> list[Any]:
         _after(SharedStream, "note_begun", _note_followed, trace.note),
         _after(SharedStream, "join", _note_joined, trace.note),
         patch.object(SharedStream, "end", _ending(SharedStream.end, trace.note)),
-        patch.object(shared_streams, "deliver", _delivering(shared_streams.deliver, trace.note)),
+        patch.object(shared_streams, "deliver", _delivering(deliver, trace.note)),
         _after(StreamStart, "_begin", _note_snapshot, trace.note),
         _after(Member, "release", _note_released, trace.note),
         patch.object(Member, "leave", _leaving(Member.leave, trace.note)),

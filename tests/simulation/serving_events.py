@@ -141,7 +141,7 @@ def node_of(url: str) -> str:
     return url.removeprefix("http://").removesuffix(":8080")
 
 
-def wishes_of(subscribers: Iterable[Any], kind: type, *, has_oof: bool) -> dict[str, Wish]:
+def wishes_of(subscribers: Iterable[Any], kind: type[Any], *, has_oof: bool) -> dict[str, Wish]:
     """Return the wishes of clients that are sent each change; with `has_oof`, also what leaves."""
     return {
         one.name: one.wish

@@ -1,5 +1,6 @@
 """Another template of documents: it is applied, emitted and committed in portions, with the result of one step."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import orjson
@@ -33,7 +34,7 @@ BEFORE, AFTER = {"type": "review"}, {"n": 1, "rank": 2}
 """Documents have an n of their own: for one of them it is 1, and it reads the same but for the type."""
 
 
-def defined(template: dict[str, object]) -> TopicDefinition:
+def defined(template: Mapping[str, object]) -> TopicDefinition:
     """Return the topic with a template."""
     return define_topic(name="reviews", key="/id", documents=True, template=template)
 

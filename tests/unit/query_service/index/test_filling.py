@@ -33,7 +33,7 @@ class StandInReader:
 
     def read(self, bodies: Sequence[bytes | None], start: int, stop: int) -> list[SimpleNamespace]:
         """Return the cells of each path."""
-        read = [body and orjson.loads(body) for body in bodies[start:stop]]
+        read = [orjson.loads(body) if body else None for body in bodies[start:stop]]
         return [
             _cells([{} if one is None else {"value": one.get(name)} for one in read]) for name in self._names
         ]

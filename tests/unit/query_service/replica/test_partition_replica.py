@@ -474,7 +474,7 @@ def test_writes_of_documents_are_noted_where_they_stand() -> None:
     """Those that are loaded and those that are followed; a progress event moves the time on."""
     timeline = Timeline(1000)
     replica = PartitionReplica(3, Rows(), 100, timeline=timeline)
-    writes = {"op": "delta", "writes": WRITES}
+    writes: dict[str, Any] = {"op": "delta", "writes": WRITES}
     replica.load(placed([change(5, **writes), change(6, **writes), change(5, **writes)], 50))
     replica.loaded()
     replica.apply(placed([change(7, **writes), progress(9, 7)], 53))
