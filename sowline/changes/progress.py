@@ -111,7 +111,7 @@ class Progress(NamedTuple):
 
     def value(self) -> bytes:
         """Return the Kafka value."""
-        limits, beside = stored_limits(self.limits)
+        limits, extra = stored_limits(self.limits)
         return orjson.dumps(
             {
                 "position": position_text(self.position),
@@ -129,7 +129,7 @@ class Progress(NamedTuple):
                 "changes_id": self.changes_id,
                 "format": format_of(self.limits),
                 "by": BY,
-                **beside,
+                **extra,
                 **reflected_fields(self.reflected, self.taken),
             }
         )

@@ -47,20 +47,20 @@ def format_of(limits: Limits) -> int:
 
 
 def stored_limits(limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the limits as they are stored, and the fields that are stored beside them."""
+    """Return the limits as they are stored, and the fields that are stored next to them."""
     fields = limits.fields()
-    # Versions that know no templates refuse limits with one, and ignore what is beside them. While both versions
+    # Versions that know no templates refuse limits with one, and ignore what is next to them. While both versions
     # work, they read the same state (test_a_template_that_has_not_changed_is_no_obstacle).
     if limits.is_template_changed or limits.template is None:
         return fields, {}
     return fields, {"template": fields.pop("template")}
 
 
-def read_limits(given: Any, beside: Mapping[str, Any]) -> Limits:
-    """Return the limits from what `stored_limits` returned; `beside` has their format, too. Raise ValueError."""
-    template = beside.get("template")
+def read_limits(given: Any, extra: Mapping[str, Any]) -> Limits:
+    """Return the limits from what `stored_limits` returned; `extra` has their format, too. Raise ValueError."""
+    template = extra.get("template")
     limits = Limits.read(given if template is None else {**given, "template": template})
-    return replace(limits, is_template_changed=beside.get("format") == TEMPLATE_FORMAT)
+    return replace(limits, is_template_changed=extra.get("format") == TEMPLATE_FORMAT)
 
 
 def require_format(what: str, number: Any, by: Any) -> None:

@@ -24,13 +24,13 @@ _QUERY = {
 _SUBSCRIPTION = {
     RECEIVED: "immediately",
     PROCESSED: "when it has started",
-    COMPLETED: "with `processed`; after the replay if it begins at a bookmark; always at the end if it has one",
+    COMPLETED: "with `processed`; after the replay, if it begins at a bookmark; always at its end, if it has one",
 }
 _SNAPSHOT = {
     RECEIVED: "immediately",
     PROCESSED: "when it has started",
-    COMPLETED: "after the group; after the replay if it begins at a bookmark; always at the end if it has one",
-    STATS: "after the group; if there is none, with `processed`, and all counts are 0",
+    COMPLETED: "after the snapshot; after the replay, if it begins at a bookmark; always at its end, if it has one",
+    STATS: "after the snapshot; without one, with `processed` and all counts 0",
 }
 _WRITE = {
     RECEIVED: "immediately",

@@ -212,12 +212,12 @@ def test_nothing_is_written_without_a_connection(
 
 
 def test_a_service_that_was_stopped_is_no_lost_connection(console: Console, served: Served) -> None:
-    """Beside the time of what is shown stands why the service left; one that was killed could not say it."""
+    """Next to the time of what is shown stands why the service left; one that was killed could not say it."""
     console.go("topics")
     lost = console.page.locator(".bar .lost")
-    for is_killed, said in ((False, r": the server is stopping next"), (True, r" UTC\s+next")):
+    for is_killed, text in ((False, r": the server is stopping next"), (True, r" UTC\s+next")):
         with without_service(served, is_killed=is_killed):
-            expect(lost).to_have_text(re.compile(said))
+            expect(lost).to_have_text(re.compile(text))
         expect(lost).to_have_count(0)
     console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]
 

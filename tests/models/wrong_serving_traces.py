@@ -24,7 +24,7 @@ def moved(lines: list[Line], at: int, to: int) -> list[Line]:
     return [*lines[:to], lines[at], *lines[to:at], *lines[at + 1 :]]
 
 
-def told_in_turn(
+def sent_in_turn(
     lines: list[Line], event: str, name: str, commands: tuple[str, ...] = ("publish", "oof")
 ) -> Iterator[tuple[int, int]]:
     """Yield the indices of two messages about a partition to one client or stream, one directly after the other.
@@ -49,7 +49,7 @@ def _command(line: Line) -> str:
 
 def _not_received(lines: list[Line], commands: tuple[str, ...]) -> list[Line] | None:
     """Leave out that a client receives a message, and that its program reads it."""
-    pair = next(told_in_turn(lines, "receive", "by", commands), None)
+    pair = next(sent_in_turn(lines, "receive", "by", commands), None)
     if pair is None:
         return None
     is_read = lines[pair[0]] | {"event": "read"}
@@ -70,7 +70,7 @@ def out_of_focus_left_out(lines: list[Line]) -> list[Line] | None:
 
 def message_repeated(lines: list[Line]) -> list[Line] | None:
     """Let a client receive a change twice."""
-    pair = next(told_in_turn(lines, "receive", "by"), None)
+    pair = next(sent_in_turn(lines, "receive", "by"), None)
     return None if pair is None else [*lines[: pair[0]], lines[pair[0]], *lines[pair[0] :]]
 
 
@@ -131,7 +131,7 @@ WRONG_HANDOFF = [
 
 
 def _without_one(lines: list[Line], event: str, name: str) -> list[Line] | None:
-    pair = next(told_in_turn(lines, event, name), None)
+    pair = next(sent_in_turn(lines, event, name), None)
     return None if pair is None else [*lines[: pair[0]], *lines[pair[0] + 1 :]]
 
 
@@ -147,7 +147,7 @@ def read_message_left_out(lines: list[Line]) -> list[Line] | None:
 
 def message_read_twice(lines: list[Line]) -> list[Line] | None:
     """Let a program read a change twice."""
-    pair = next(told_in_turn(lines, "read", "by"), None)
+    pair = next(sent_in_turn(lines, "read", "by"), None)
     return None if pair is None else [*lines[: pair[0]], lines[pair[0]], *lines[pair[0] :]]
 
 

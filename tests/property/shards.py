@@ -37,6 +37,7 @@ from tests.property.world import World, Written
 from tests.sessions import session_of
 from tests.simulation.gateways import PlayedGateway
 from tests.simulation.network import Network, PlayedSocket, url_of
+from tests.simulation.trace import Trace
 from tests.unit.query_service.sessions import Json, Server
 
 BEGIN_MS = 1_700_000_000_000
@@ -113,11 +114,10 @@ class Shards:
         self.world.time = BEGIN_MS
         self.times: list[dict[str, int]] = [{} for _ in range(self.topic.partitions)]
         """By partition and position: the log time of a change."""
-        network = Network(lambda name: Random(f"{seed} {name}"), _no_trace, cast("Any", self.nodes))
+        trace = Trace(lambda: (0, 0))
+        network = Network(lambda name: Random(f"{seed} {name}"), trace, cast("Any", self.nodes))
         network.is_calm = True
-        self._gateway = PlayedGateway(
-            "gateway", Random(seed), _no_trace, self.whole.topics, network, frozenset()
-        )
+        self._gateway = PlayedGateway("gateway", Random(seed), trace, self.whole.topics, network, frozenset())
         self._fed = [0] * self.topic.partitions
         self._stack = ExitStack()
         self._http: list[httpx2.AsyncClient] = []
@@ -262,7 +262,3 @@ class Shards:
             headers = {name: text for name, text in answer.headers.items() if name != "content-length"}
             answers.append(HttpAnswer(answer.status_code, headers, answer.content))
         return answers
-
-
-def _no_trace(*what: object) -> None:
-    """Note nothing."""

@@ -104,8 +104,8 @@ class Checkpoint:
         """Return the checkpoint's bytes in the store."""
         assert self.records >= 0, "a count of live records is never negative"
         view = reflected_fields(self.reflected, self.taken)
-        limits, beside = stored_limits(self.limits)
-        about = {"format": format_of(self.limits), "by": BY, **beside}
+        limits, extra = stored_limits(self.limits)
+        about = {"format": format_of(self.limits), "by": BY, **extra}
         return orjson.dumps({**about, "checkpoint": self._fields(limits), **view})
 
     def _fields(self, limits: dict[str, Any]) -> list[Any]:
@@ -148,7 +148,7 @@ class Checkpoint:
             raise StoreDamaged(f"expected a checkpoint, got {data[:60]!r}: {error}") from error
 
     @classmethod
-    def _decoded(cls, fields: list[Any], beside: Mapping[str, Any]) -> Self:
+    def _decoded(cls, fields: list[Any], extra: Mapping[str, Any]) -> Self:
         position, last_change, time, origins, definition, log_id, changes_end, *more = fields
         complete, stale_keys, limits, numbers_since, records, begin, changes_id = more
         return cls(
@@ -161,7 +161,7 @@ class Checkpoint:
             changes_end=changes_end,
             complete=complete,
             stale_keys=frozenset(key.encode("latin-1") for key in stale_keys),
-            limits=read_limits(limits, beside),
+            limits=read_limits(limits, extra),
             numbers_since=known_log_time(numbers_since),
             records=records,
             begin=None if begin is None else Begin(*begin),

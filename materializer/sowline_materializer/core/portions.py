@@ -17,14 +17,14 @@ PORTION_BYTES_MAX: Final = 16 * MIB
 change: in one step, a delete of a million records of 1 kB took gigabytes."""
 
 
-class Portion(NamedTuple):
+class SelectedTargets(NamedTuple):
     """The records that one step changes, and whether they are the last ones of the command."""
 
     targets: list[Target]
     is_last: bool
 
 
-def portion(targets: Iterable[Target], state: BatchState) -> Portion:
+def portion(targets: Iterable[Target], state: BatchState) -> SelectedTargets:
     """Return the next records to change, as many as one step may; raise `NeedsOwnSteps` among other log records."""
     taken, size = list[Target](), 0
     for target in targets:
@@ -33,7 +33,7 @@ def portion(targets: Iterable[Target], state: BatchState) -> Portion:
             # The step would also hold the changes of the records around it, and could not end before its last change.
             if not state.is_alone:
                 raise NeedsOwnSteps(state.offset)
-            return Portion(taken, is_last=False)
+            return SelectedTargets(taken, is_last=False)
         taken.append(target)
         size += len(target.previous or b"")
-    return Portion(taken, is_last=True)
+    return SelectedTargets(taken, is_last=True)

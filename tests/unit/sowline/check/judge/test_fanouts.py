@@ -78,7 +78,7 @@ def test_a_message_without_a_bookmark() -> None:
     assert [one.sentence for one in found] == [f"no write explains the {written[-1].command} at "]
 
 
-def test_a_record_in_place_of_a_change() -> None:
+def test_a_record_instead_of_a_change() -> None:
     """A fanout that loads its topic again has lost where it was."""
     world, written = churned()
     published = next(one for one in written if one.command == "publish")
