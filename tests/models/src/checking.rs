@@ -63,9 +63,10 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq,
 {
+    // Two threads do not visit the states in one order: of two guarantees that break after equally many steps, either
+    // would be the first.
     let checker = model
         .checker()
-        .threads(THREADS)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
