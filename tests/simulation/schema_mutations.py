@@ -7,8 +7,8 @@ from confluent_kafka import TopicPartition
 
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value
 from sowline.registry.client import RegistryAway, resolved
-from sowline_materializer.core.applier import Applier
 from sowline_materializer.core.bodies import RecordBodies
+from sowline_materializer.core.definer import Definer
 from sowline_materializer.worker import schemas
 from sowline_materializer.worker.schemas import UNKNOWN, Schemas
 from tests.simulation.mistake import Mistake, mistakes_in
@@ -78,7 +78,7 @@ def _waiting_partition_not_paused() -> list[Any]:
 
 
 def _define_without_its_reader() -> list[Any]:
-    return [patch.object(Applier, "_next_reader", lambda self, was, now: self._state.limits.schema)]
+    return [patch.object(Definer, "_next_reader", lambda self, was, now: self._state.limits.schema)]
 
 
 def _delta_merged_into_the_old_form() -> list[Any]:

@@ -25,7 +25,7 @@ def described_topic(
         **described_definition(topic, rights),
         "records": sum(part["records"] for part in parts),
         "bookmark": format_bookmark({topic.log: positions}),
-        "reflects": _reflected_by_all([part["reflects"] for part in parts]),
+        "reflects": reflected_by_all([part["reflects"] for part in parts]),
         "loading": not parts,
         "changes": sum(part["changes"] for part in parts),
         "lag": _known(parts, "lag", sum),
@@ -39,7 +39,7 @@ def described_topic(
     }
 
 
-def _reflected_by_all(bookmarks: Sequence[str | None]) -> str | None:
+def reflected_by_all(bookmarks: Sequence[str | None]) -> str | None:
     """Return the bookmark up to which all parts of a view reflect the topics that it reads; None if one has none."""
     known = [parse_bookmark(bookmark) for bookmark in bookmarks if bookmark is not None]
     if not known or len(known) < len(bookmarks):

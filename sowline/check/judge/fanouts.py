@@ -1,7 +1,7 @@
 """Whether a fanout has written what a subscription would receive. Pure.
 
 A fanout that begins again after a failure repeats its last messages. Its readers drop a message whose bookmark is not
-newer than the last one of the partition. What they keep must have no gap, and a repeat must say what was said before.
+newer than the last one of the partition. What they keep must have no gap, and a repeat must equal the first message.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sowline_gateway.server.topics import _reflected_by_all
+from sowline_gateway.server.topics import reflected_by_all
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from sowline_gateway.server.topics import _reflected_by_all
 )
 def test_all_parts_of_a_view_reflect_what_is_described(parts: list[str | None], expected: str | None) -> None:
     """Of each topic that the view reads, the lowest position of each partition that all parts have."""
-    assert _reflected_by_all(parts) == expected
+    assert reflected_by_all(parts) == expected

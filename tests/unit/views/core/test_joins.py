@@ -77,7 +77,7 @@ class Joined:
         self.states = JoinedStates(self.tables, native_states(computed, 0, native, tables))
         self._offset = -1
 
-    def _change(self, key: bytes, body: dict[str, Any] | None) -> Change:
+    def changed(self, key: bytes, body: dict[str, Any] | None) -> Change:
         self._offset += 1
         text = None if body is None else orjson.dumps(body)
         position = Position(0, self._offset)
@@ -85,11 +85,11 @@ class Joined:
 
     def order(self, key: bytes, body: dict[str, Any] | None) -> dict[str, Any]:
         """Write an order; return the changed states by key text."""
-        return parsed(self.states.change(self._change(key, body)))
+        return parsed(self.states.change(self.changed(key, body)))
 
     def event(self, id: str, body: dict[str, Any] | None) -> JoinedEvent:
         """Return the event that writes a customer."""
-        change = self._change(sow_key(id), body)
+        change = self.changed(sow_key(id), body)
         return JoinedEvent("customers", 0, change.position, change)
 
     def customer(self, id: str, body: dict[str, Any] | None) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def test_loaded_records_are_joined_like_those_that_change(space: SpillSpace) -> 
     """They are found by their matches, too."""
     joined = Joined("many", space=space)
     joined.customer("1", ANN)
-    change = joined._change(b"7", {"id": 7, "desk": "a"})
+    change = joined.changed(b"7", {"id": 7, "desk": "a"})
     joined.states.load(iter([change]))
     assert list(parsed(joined.states.take_loaded()).values()) == [{"id": 7, "name": "Ann"}]
     assert {"id": 7, "name": "Ben"} in joined.customer("2", BEN).values()
@@ -271,6 +271,6 @@ def test_python_joins_what_the_native_core_can_not_read(lacking: str) -> None:
     else:
         groups.found = None
     groups.replaced = [(b"[null]", b"[2]")]
-    assert list(joined.states.change(joined._change(b"7", ORDER))) == [StateChange("[null]", b"[2]")]
+    assert list(joined.states.change(joined.changed(b"7", ORDER))) == [StateChange("[null]", b"[2]")]
     assert groups.asked[-1] == ("replace", None, (b"[null]", [1]))
     assert joined.states.concerned(joined.event("1", ANN)) == [b"7"]
