@@ -20,6 +20,8 @@ from tests.clients.typescript import PACKAGE
 from tests.waiting import SECONDS_MAX
 
 HERE = Path(__file__).parent
+READY = -1
+"""The id of the line that Node writes once it reads commands."""
 LOAD = """async () => {
   const { drive } = await import("/driver.mjs");
   window.answer = await drive(`${location.origin}/dist/`, WebSocket);
@@ -72,9 +74,17 @@ class NodeDriver(Driver):
         super().__init__()
         command = ["node", "--enable-source-maps", str(HERE / "node_driver.mjs"), str(PACKAGE)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._answers: dict[int, Future[str]] = {}
+        ready: Future[str] = Future()
+        self._answers = {READY: ready}
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
+        # A token of a few seconds would expire while Node starts on a busy machine
+        # (test_a_token_is_renewed_before_it_expires).
+        try:
+            ready.result(SECONDS_MAX)
+        except TimeoutError:
+            self._process.kill()
+            raise
 
     def _send(self, id: int, command: str) -> Callable[[], str]:
         assert self._process.stdin is not None
