@@ -244,6 +244,7 @@ MISTAKES = (
         lambda m, r: m["command"] == "publish" and "conflation" in r.get("options", ""),
         set_data(late=-1),
         99,
+        1,
     ),
     WireMistake(
         "another sum",
