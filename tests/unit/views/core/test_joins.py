@@ -78,6 +78,7 @@ class Joined:
         self._offset = -1
 
     def changed(self, key: bytes, body: dict[str, Any] | None) -> Change:
+        """Return the next change of the source."""
         self._offset += 1
         text = None if body is None else orjson.dumps(body)
         position = Position(0, self._offset)
