@@ -126,7 +126,7 @@ def _taking(real: Callable[..., Any], note: Note) -> Any:
         await real(self, part, received)
         message = received
         if received.command == "progress":
-            # The client is told where it is in all partitions.
+            # The client receives a bookmark of all partitions.
             message = structs.replace(received, bookmark=format_bookmark(self.sent))
         note("relay", outbox=self._outbox, message=message)
 

@@ -20,7 +20,7 @@ OF_SERVICES = frozenset({"apply", "loaded", "start", "look", "stop", "follow", "
 """The events that are about no client."""
 
 
-class Sent(Protocol):
+class SentMessage(Protocol):
     """A message, as a client or a gateway has it."""
 
     command: str
@@ -114,7 +114,7 @@ class ServingLines:
             case _:
                 return value
 
-    def _message(self, message: Sent) -> Line:
+    def _message(self, message: SentMessage) -> Line:
         key = (message.sow_key or "").encode().hex()
         match message.command:
             case "sow":

@@ -50,9 +50,9 @@ pub enum Line {
     /// A request was refused for now.
     Refuse { by: String },
     /// A client has received a message.
-    Receive { by: String, message: Told },
+    Receive { by: String, message: SentMessage },
     /// A program has read a message.
-    Read { by: String, message: Told },
+    Read { by: String, message: SentMessage },
     /// What the bookmark of a program is, after it has read.
     Stand { by: String, bookmark: Positions },
     /// A program writes down what it has.
@@ -70,7 +70,7 @@ pub enum Line {
         bookmark: Positions,
     },
     /// A stream has passed a message on to its members.
-    Pass { stream: usize, message: Told },
+    Pass { stream: usize, message: SentMessage },
     /// A stream ends.
     End { stream: usize },
     /// A client's messages wait in a stream from now on.
@@ -87,7 +87,7 @@ pub enum Line {
         parts: Vec<(String, Positions)>,
     },
     /// A message of these subscriptions was passed on.
-    Relay { by: String, message: Told },
+    Relay { by: String, message: SentMessage },
     /// The node of such a subscription has sent everything up to a bookmark.
     Note { by: String, bookmark: Positions },
 }
@@ -119,7 +119,7 @@ impl Line {
 /// A message to a client.
 #[derive(Deserialize, Clone, Debug)]
 #[serde(tag = "command", rename_all = "snake_case")]
-pub enum Told {
+pub enum SentMessage {
     GroupBegin,
     Sow {
         partition: u16,

@@ -70,7 +70,7 @@ def test_the_native_core_keeps_groups_without_their_latest_records(
     assert type(native_states(definition, 0, StandInCore())) is kept_by
 
 
-# what the native core is told
+# what is passed to the native core
 
 
 def test_the_native_core_gets_paths_and_states() -> None:
@@ -254,7 +254,7 @@ DESKS = "{topic: desks, on: /d = /b/c AND /e/f = /a, as: desk}"
 
 
 def joined(*joins: str) -> tuple[NativeGroupedStates, Any]:
-    """Return the states of a view with joins, and what the native core was told of it."""
+    """Return the states of a view with joins, and what was passed to the native core about it."""
     topics, core = parse_topics(JOINED.replace("JOIN", ", ".join(joins))), StandInCore()
     view = topics.named("view").view
     assert view is not None

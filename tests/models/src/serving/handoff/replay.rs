@@ -7,7 +7,7 @@ use stateright::Model;
 
 use super::{Action, Bounds, Handoff, Message, Phase, State};
 use crate::position::Key;
-use crate::serving::trace::{Cast, Changes, Line, Positions, Told};
+use crate::serving::trace::{Cast, Changes, Line, Positions, SentMessage};
 use crate::trace::{Summary, expect};
 
 /// A client and a partition, as far as the trace was replayed.
@@ -252,16 +252,16 @@ impl<'a> Replay<'a> {
             session.is_some_and(|session| session.node == node)
         };
         let here = self.possible.iter().filter(is_here);
-        let told: Vec<State> = here
+        let given: Vec<State> = here
             .filter_map(|state| self.after(state, Action::Progress))
             .collect();
-        self.possible.extend(told);
+        self.possible.extend(given);
     }
 
     // the client
 
-    fn receive(&mut self, told: &Told) -> Result<(), String> {
-        let Some(expected) = self.expected(told)? else {
+    fn receive(&mut self, given: &SentMessage) -> Result<(), String> {
+        let Some(expected) = self.expected(given)? else {
             return Ok(());
         };
         self.go(|replay, state| {
@@ -280,8 +280,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    fn read(&mut self, told: &Told) -> Result<(), String> {
-        let Some(expected) = self.expected(told)? else {
+    fn read(&mut self, given: &SentMessage) -> Result<(), String> {
+        let Some(expected) = self.expected(given)? else {
             return Ok(());
         };
         self.go(|replay, state| {
@@ -291,34 +291,34 @@ impl<'a> Replay<'a> {
     }
 
     /// Return what the model calls a message; None if it is about another partition.
-    fn expected<'b>(&self, told: &'b Told) -> Result<Option<Expected<'b>>, String> {
+    fn expected<'b>(&self, given: &'b SentMessage) -> Result<Option<Expected<'b>>, String> {
         let is_ours = |partition: &u16| *partition == self.partition;
         let number = |position| {
             let number = self.changes.number(position);
             number.ok_or("no change has this position")
         };
-        let message = match told {
-            Told::GroupBegin => Message::GroupBegin,
-            Told::Sow {
+        let message = match given {
+            SentMessage::GroupBegin => Message::GroupBegin,
+            SentMessage::Sow {
                 partition,
                 key,
                 body,
             } => {
                 return Ok(is_ours(partition).then(|| Expected::Row(self.cast.keys[key], body)));
             }
-            Told::GroupEnd { bookmark } => Message::GroupEnd(self.up_to(bookmark)),
-            Told::Publish {
+            SentMessage::GroupEnd { bookmark } => Message::GroupEnd(self.up_to(bookmark)),
+            SentMessage::Publish {
                 partition,
                 position,
                 key,
             } if is_ours(partition) => Message::Publish(self.cast.keys[key], number(*position)?),
-            Told::Oof {
+            SentMessage::Oof {
                 partition,
                 position,
                 key,
             } if is_ours(partition) => Message::OutOfFocus(self.cast.keys[key], number(*position)?),
-            Told::Publish { .. } | Told::Oof { .. } => return Ok(None),
-            Told::Progress { bookmark } => Message::Progress(self.up_to(bookmark)),
+            SentMessage::Publish { .. } | SentMessage::Oof { .. } => return Ok(None),
+            SentMessage::Progress { bookmark } => Message::Progress(self.up_to(bookmark)),
         };
         Ok(Some(Expected::Message(message)))
     }

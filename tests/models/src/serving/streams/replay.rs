@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use stateright::Model;
 
 use super::{Action, Bounds, Life, Message, Part, Sent, State, Stream, Streams};
-use crate::serving::trace::{Cast, Changes, Line, Positions, Told};
+use crate::serving::trace::{Cast, Changes, Line, Positions, SentMessage};
 use crate::trace::{Summary, expect};
 
 /// Clients that have shared streams.
@@ -290,14 +290,14 @@ impl<'a> Replay<'a> {
     }
 
     /// Return what a message is to the model; None if it is about another partition.
-    fn sent(&self, told: &Told) -> Result<Option<Sent>, String> {
-        match told {
-            Told::Publish {
+    fn sent(&self, given: &SentMessage) -> Result<Option<Sent>, String> {
+        match given {
+            SentMessage::Publish {
                 partition,
                 position,
                 ..
             }
-            | Told::Oof {
+            | SentMessage::Oof {
                 partition,
                 position,
                 ..
@@ -307,7 +307,7 @@ impl<'a> Replay<'a> {
                     number.ok_or("no change has this position")?,
                 )))
             }
-            Told::Progress { bookmark } => Ok(self.up_to(bookmark).map(Sent::Progress)),
+            SentMessage::Progress { bookmark } => Ok(self.up_to(bookmark).map(Sent::Progress)),
             _ => Ok(None),
         }
     }
@@ -339,8 +339,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    fn pass(&mut self, told: &Told) -> Result<(), String> {
-        let Some(sent) = self.sent(told)? else {
+    fn pass(&mut self, given: &SentMessage) -> Result<(), String> {
+        let Some(sent) = self.sent(given)? else {
             return Ok(());
         };
         self.go(|replay, state| {
@@ -448,17 +448,17 @@ impl<'a> Replay<'a> {
         })
     }
 
-    fn relay(&mut self, number: usize, told: &Told) -> Result<(), String> {
-        let Some(sent) = self.sent(told)? else {
+    fn relay(&mut self, number: usize, given: &SentMessage) -> Result<(), String> {
+        let Some(sent) = self.sent(given)? else {
             return Ok(());
         };
         self.go(|replay, state| {
             let passed = replay.sent_alone(state, number, sent, Action::PassAlone(number));
-            // An idle node of other partitions lets the client be told where it is in this one.
-            let told = replay.after(state, Action::TellAlone(number)).filter(|next| {
-                matches!((sent, next.clients[number].outbox.back()), (Sent::Progress(end), Some(Message::Progress(told))) if end == *told)
+            // An idle node of other partitions tells the client where it is in this one.
+            let given = replay.after(state, Action::TellAlone(number)).filter(|next| {
+                matches!((sent, next.clients[number].outbox.back()), (Sent::Progress(end), Some(Message::Progress(given))) if end == *given)
             });
-            passed.into_iter().chain(told)
+            passed.into_iter().chain(given)
         })
     }
 
@@ -490,12 +490,12 @@ impl<'a> Replay<'a> {
 
     // its program
 
-    fn read(&mut self, number: usize, told: &Told) -> Result<(), String> {
-        let expected = match told {
-            Told::GroupEnd { bookmark } => {
+    fn read(&mut self, number: usize, given: &SentMessage) -> Result<(), String> {
+        let expected = match given {
+            SentMessage::GroupEnd { bookmark } => {
                 Message::Snapshot(self.up_to(bookmark).ok_or("it lacks the partition")?)
             }
-            _ => match self.sent(told)? {
+            _ => match self.sent(given)? {
                 Some(Sent::Change(position)) => Message::Change(position),
                 _ => return Ok(()),
             },
