@@ -400,9 +400,7 @@ class Simulation:
             await self.pass_some()
             service.take_snapshots()
         service.check_whole()
-        if service.state.broken:
-            self.end_service(service)
-        elif not service.is_dead and self.chance.random() < 0.1:
+        if not service.is_dead and self.chance.random() < 0.1:
             await service.tell_progress()
 
     def end_service(self, service: QueryService) -> None:

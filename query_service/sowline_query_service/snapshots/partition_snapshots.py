@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
+from weakref import ReferenceType, ref
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
@@ -26,6 +27,7 @@ ROWS_MAX: Final = 16 * BLOCK_RECORDS_MAX
 class Begun(NamedTuple):
     """The state of a partition when its snapshot began."""
 
+    topic_id: str
     head: Head
     entries: Index
     changes_applied: int
@@ -34,10 +36,17 @@ class Begun(NamedTuple):
 
 
 class NewestSnapshot(NamedTuple):
-    """The newest snapshot of a partition, and how many changes had been applied by then."""
+    """The newest snapshot of a partition, and how many changes its topic's state had applied by then."""
 
     manifest: Manifest
+    topic: ReferenceType[TopicState]
     changes_applied: int
+
+    def has_records_of(self, topic: TopicState, begun: Begun) -> bool:
+        """Whether the state has still the same records."""
+        # A topic that was loaded again begins to count its changes at 0, so equal counts alone prove nothing
+        # (test_a_topic_that_was_loaded_again_is_written_whole).
+        return self.topic() is topic and self.changes_applied == begun.changes_applied
 
 
 class SnapshotTimes:
@@ -88,10 +97,14 @@ class PartitionSnapshots:
     def begin(self, topic: TopicState, number: int) -> Begun | None:
         """Return the state to begin with; None if it is not known that the replica has every change."""
         replica, taken_at = topic.partitions[number], self._whole_at(topic, number)
-        # A batch that failed in the middle has moved the position, and not all of its changes were applied.
-        if self._state.broken or replica.head is None or taken_at is None:
+        name, topic_id = topic.definition.name, self._topic_id(topic.definition.changes)
+        # A batch that failed in the middle has moved the position, and not all of its changes were applied. And a
+        # topic that was discarded may have another changes topic by now, in which its offsets mean nothing
+        # (test_a_discarded_topic_has_no_snapshot).
+        is_discarded = self._state.topics.get(name) is not topic
+        if self._state.broken or is_discarded or replica.head is None or taken_at is None:
             return None
-        return Begun(replica.head, replica.index, replica.changes_applied, topic.rows.end, taken_at)
+        return Begun(topic_id, replica.head, replica.index, replica.changes_applied, topic.rows.end, taken_at)
 
     def blocks(
         self, topic: TopicState, number: int, begun: Begun, in_loop: Callable[..., Any]
@@ -107,7 +120,7 @@ class PartitionSnapshots:
         """Write a snapshot; if no change was applied since the last one, only its manifest."""
         definition, partition = topic.definition, (topic.definition.changes, number)
         before = self.written.get(partition)
-        if before is not None and before.changes_applied == begun.changes_applied:
+        if before is not None and before.has_records_of(topic, begun):
             # The records are the same; only the position has moved, and the snapshot must not become too old.
             manifest = replace(before.manifest, head=begun.head, taken_at=begun.taken_at)
             self._directory.write_manifest(definition.name, number, manifest)
@@ -115,15 +128,12 @@ class PartitionSnapshots:
             data = f"{number}.{time.time_ns()}.data"
 
             def describe(at: list[BlockAt], index: BlockAt) -> Manifest:
-                topic_id, lag_seconds = (
-                    self._topic_id(definition.changes),
-                    compaction_lag_ms(definition) / 1000,
-                )
-                facts = (topic_id, definition.fixed_digest, lag_seconds, begun.taken_at, begun.head)
+                lag_seconds = compaction_lag_ms(definition) / 1000
+                facts = (begun.topic_id, definition.fixed_digest, lag_seconds, begun.taken_at, begun.head)
                 return Manifest(*facts, data, at, index)
 
             manifest = self._directory.write(definition.name, number, data, blocks, describe)
-        self.written[partition] = NewestSnapshot(manifest, begun.changes_applied)
+        self.written[partition] = NewestSnapshot(manifest, ref(topic), begun.changes_applied)
 
     @staticmethod
     def _capture(topic: TopicState, number: int, start: int, stop: int) -> Captured:

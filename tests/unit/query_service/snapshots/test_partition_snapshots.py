@@ -3,6 +3,7 @@
 import time
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from sowline_query_service.snapshots.partition_snapshots import (
 )
 from sowline_query_service.topics.state import ServedTopics
 from sowline_query_service.topics.topic_state import TopicState
+from tests.unit.query_service.snapshots.test_manifest import MANIFEST
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id, partitions: 1, resume_window: 100s}]")
 
@@ -33,11 +35,11 @@ def topic_of(topics: Topics = TOPICS) -> TopicState:
     return topic
 
 
-def begun(topic: TopicState, broken: str | None = None) -> Begun | None:
-    """Return what a snapshot of the partition begins with."""
+def begun(topic: TopicState, broken: str | None = None, current: TopicState | None = None) -> Begun | None:
+    """Return what a snapshot of the partition begins with, if `current` is the state of its topic now."""
     nothing: Any = None
-    state: Any = SimpleNamespace(broken=broken)
-    return PartitionSnapshots(nothing, state, nothing, whole_at).begin(topic, 0)
+    state: Any = SimpleNamespace(broken=broken, topics={"orders": current or topic})
+    return PartitionSnapshots(nothing, state, str, whole_at).begin(topic, 0)
 
 
 def test_a_replica_whose_lag_is_not_known_has_no_snapshot() -> None:
@@ -51,6 +53,28 @@ def test_a_broken_replica_has_no_snapshot() -> None:
     topic.log_ends[0].note(time.monotonic(), 6, "log", topic.partitions[0].reached)
     assert begun(topic) is not None
     assert begun(topic, "failed") is None
+
+
+def test_a_discarded_topic_has_no_snapshot() -> None:
+    """Its changes topic may be another one by now, in which its offsets mean nothing."""
+    topic = topic_of()
+    topic.log_ends[0].note(time.monotonic(), 6, "log", topic.partitions[0].reached)
+    assert begun(topic, current=topic_of()) is None
+
+
+def test_a_topic_that_was_loaded_again_is_written_whole() -> None:
+    """It has applied as many changes as the one before it, and other records."""
+    data = Mock(write=Mock(return_value=MANIFEST))
+    state: Any = SimpleNamespace(broken=None, topics={})
+    snapshots = PartitionSnapshots(data, state, str, lambda *_: 1.0)
+    written = []
+    for topic in (first := topic_of(), first, topic_of()):
+        state.topics["orders"] = topic
+        began = snapshots.begin(topic, 0)
+        assert began is not None
+        snapshots.keep(topic, 0, began, iter(()))
+        written.append((data.write.call_count, data.write_manifest.call_count))
+    assert written == [(1, 0), (1, 1), (2, 1)]
 
 
 def test_the_age_is_that_of_what_the_replica_has() -> None:
