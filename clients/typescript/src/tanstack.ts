@@ -43,8 +43,11 @@ export function sowlineCollection<T extends object>(options: SowlineCollection<T
 
   return {
     id,
-    getKey: (record) =>
-      keyFields.length === 1 ? String(record[keyFields[0]!]) : JSON.stringify(Object.values(keyOf(record))),
+    // The key text, so that `1` and `"1"` are one record here, too.
+    getKey: (record) => {
+      const texts = keyFields.map((name) => String(record[name]));
+      return texts.length === 1 ? texts[0]! : JSON.stringify(texts);
+    },
     sync: {
       sync: ({ begin, write, commit, markReady, markError }) => {
         const shown = (view = client.view<T>(topic, reading));

@@ -92,3 +92,16 @@ test("a refusal is the error of the collection", async () => {
   assert.equal(orders.status, "error");
   client.close();
 });
+
+test("the key of a collection is the key text", () => {
+  const client = connect("http://service.example", new FakeService().options());
+  const { getKey: ofOne } = sowlineCollection<Order>({ client, topic: "orders", keyFields: ["id"] });
+  const { getKey: ofTwo } = sowlineCollection<Order & { desk: string }>({
+    client,
+    topic: "orders",
+    keyFields: ["id", "desk"],
+  });
+  assert.equal(ofOne({ id: 1, qty: 2 }), "1");
+  assert.equal(ofTwo({ id: 1, qty: 2, desk: "x" }), '["1","x"]');
+  client.close();
+});
