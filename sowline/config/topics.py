@@ -215,7 +215,7 @@ def read_topics(declaration: YamlFile) -> Topics:
     """Return the topics in a file; raise `bad configuration`, also for a key generator or a schema that can't be
     loaded.
     """
-    topics = declaration.read(Topics)
+    topics = declaration.read(Topics, json_at=("topics", "template"))
     # Loaded now, so that a missing library is an error with its line in the file, not one of the first record.
     problems = []
     for number, topic in enumerate(topics.topics):

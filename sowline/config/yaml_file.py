@@ -1,7 +1,7 @@
 """Reads a YAML file into a pydantic model, and reports all errors with their lines.
 
 Values are texts, exactly as in the file. The model converts them to numbers or booleans where it needs those. So `NO`
-and `007` keep their text.
+and `007` keep their text. In a field that holds JSON, JSON's numbers and booleans have their own types.
 """
 
 import re
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -23,6 +24,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 LEVELS_MAX = 64
 """How deep lists and mappings may be nested. A file that is meant to be read by people has some ten levels."""
+
+_JSON_VALUE = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_JSON_TAG = " json"
+"""The tag of a scalar that is JSON. No file has it: a tag has no blank."""
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
 
@@ -88,10 +93,13 @@ class YamlFile:
             for location, node in values:
                 self._replace(location, node, environment)
 
-    def read(self, model: type[Model]) -> Model:
-        """Return the file's content as a model; raise YamlFileError with all errors."""
+    def read(self, model: type[Model], json_at: tuple[str, ...] = ()) -> Model:
+        """Return the file's content as a model; raise YamlFileError with all errors.
+
+        The field at `json_at`, in lists of any length, holds JSON.
+        """
         try:
-            declared = model.model_validate(self._content(), context={"directory": self._directory})
+            declared = model.model_validate(self._content(json_at), context={"directory": self._directory})
         except ValidationError as error:
             found = [_location_and_message(problem) for problem in error.errors() if not _follows(problem)]
             unreported = [self.problem(*one) for one in found if one[0] not in self._unset]
@@ -105,13 +113,23 @@ class YamlFile:
         where = ".".join(str(step) for step in location) or "file"
         return Problem(self.name, self._line(location, line), where, reason, self._item(location))
 
-    def _content(self) -> Any:
+    def _content(self, json_at: tuple[str, ...]) -> Any:
         if self._top is None:
             return {}
+        if json_at:
+            self._tag_json(json_at)
         try:
             return _TextLoader("").construct_document(self._top)
         except yaml.YAMLError as error:
             raise YamlFileError([self._no_yaml(error)]) from error
+
+    def _tag_json(self, json_at: tuple[str, ...]) -> None:
+        """Tag the numbers and booleans without quotes in a field that holds JSON."""
+        for location, node in _values(self._top, ()):
+            names = tuple(step for step in location if isinstance(step, str))
+            is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
+            if names[: len(json_at)] == json_at and is_plain and _JSON_VALUE.fullmatch(node.value):
+                node.tag = _JSON_TAG
 
     def _no_yaml(self, error: Exception) -> Problem:
         mark = getattr(error, "problem_mark", None)
@@ -124,7 +142,12 @@ class YamlFile:
             try:
                 # In a value, and not in the text of the file: a variable with a colon or a line break can't add
                 # fields to a topic.
-                node.value = _VARIABLE.sub(lambda found: _replaced(found, environment), node.value)
+                text = _VARIABLE.sub(lambda found: _replaced(found, environment), node.value)
+                if text != node.value:
+                    # Without quotes, a variable that is `5` today would make a number of a text
+                    # (test_a_variable_in_a_template_is_a_text).
+                    node.style = node.style or '"'
+                    node.value = text
             except ValueError as error:
                 # The value is invalid only because its variable is not set: one error is enough.
                 self._unset.add(location)
@@ -162,17 +185,26 @@ def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None 
     return YamlFile(text, str(path), environment, path.parent)
 
 
+def _json_value(_: yaml.SafeLoader, node: yaml.Node) -> Any:
+    try:
+        return orjson.loads(node.value)
+    except ValueError:
+        raise yaml.MarkedYAMLError(
+            problem=f"a number that fits a double, got {node.value}", problem_mark=node.start_mark
+        ) from None
+
+
 class _TextLoader(yaml.SafeLoader):
     """Reads every value as text, unchanged; `<<` still merges."""
 
     # YAML reads the topic name NO as False, and 007 as 7 (test_a_name_is_the_text_that_stands_there).
 
     yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012 - PyYAML reads it from the class
-    yaml_constructors = {  # noqa: RUF012 - PyYAML reads it from the class
+    yaml_constructors = {
         tag: constructor
         for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
         if tag is None or tag.rpartition(":")[2] in ("str", "seq", "map")
-    }
+    } | {_JSON_TAG: _json_value}
     _level = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:

@@ -8,12 +8,17 @@ from tests.property.document_model import DocumentModel
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
-SHARE = 0.2
-"""Seeds whose definition changes."""
+SHARE, DOCUMENTS_SHARE = 0.2, 0.6
+"""Seeds whose definition changes: of those with records, and of those with documents, whose template changes, too."""
+
+CHANGES, DOCUMENTS_CHANGES = 0.03, 0.08
+"""The share of steps in which it changes. An owner takes a change only where it has applied its log to the end."""
+
+KILLS = 4
+"""How often owners are killed while it changes for the last time."""
 
 SIZES, COUNTS = (64, 90, 1 << 20), (2, 5, 1000)
 """Limits between which it changes: of the bytes of a record, and of the number of records."""
-
 
 TEMPLATES = tuple(
     f", template: {fields}"
@@ -35,24 +40,40 @@ class DefinitionPlay:
     def __init__(self, world: "Simulation", chance: Random) -> None:
         self._world = world
         self._chance = chance
+        self._kills_left = 0
 
     def step(self) -> None:
         """Change the definition now and then, and let some workers take it."""
-        world, chance = self._world, self._chance
-        if chance.random() < 0.03:
-            limits = f", records_max: {chance.choice(COUNTS)}"
-            if world.definition.documents:
-                # Documents have a limit of their own in this world.
-                limits += chance.choice(TEMPLATES)
-            else:
-                limits += f", record_bytes_max: {chance.choice(SIZES)}"
-            world.trace("the definition has other limits", limits)
-            world.define(limits)
+        has_documents = self._world.definition.documents
+        if self._chance.random() < (DOCUMENTS_CHANGES if has_documents else CHANGES):
+            self._change()
         self._pass_on(0.2)
+
+    def finish(self) -> None:
+        """Change the definition once more: every owner is at the end of its log, and takes it at once.
+
+        Owners are killed meanwhile, so some are within the changes that a template makes.
+        """
+        self._change()
+        self._kills_left = KILLS if "crash" in self._world.faults else 0
+
+    def _change(self) -> None:
+        world, chance = self._world, self._chance
+        limits = f", records_max: {chance.choice(COUNTS)}"
+        if world.definition.documents:
+            # Documents have a limit of their own in this world.
+            limits += chance.choice(TEMPLATES)
+        else:
+            limits += f", record_bytes_max: {chance.choice(SIZES)}"
+        world.trace("the definition has other limits", limits)
+        world.define(limits)
 
     def deliver(self) -> None:
         """Let every worker take the last definition."""
         self._pass_on(1.0)
+        if self._kills_left and self._chance.random() < 0.2:
+            self._kills_left -= 1
+            self._world.kill_soon(self._chance.choice(self._world.workers), self._chance)
         # A `define` is appended without waiting for it.
         for worker in self._world.workers:
             for producer in worker.producers:

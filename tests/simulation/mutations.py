@@ -47,6 +47,7 @@ from sowline_query_service.topics.followed_partitions import FollowedPartitions
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
+from tests.simulation.template_mutations import TEMPLATE_MISTAKES
 from tests.waiting import loop_turns
 
 _on_change = Subscription.on_change
@@ -532,7 +533,7 @@ def _portion_taken_for_all() -> list[Any]:
     return [patch(f"sowline_materializer.core.{name}.portion", portion) for name in ("deletes", "definer")]
 
 
-MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES | SCHEMA_MISTAKES
+MISTAKES: dict[str, Mistake] = mistakes_in(globals()) | GATEWAY_MISTAKES | SCHEMA_MISTAKES | TEMPLATE_MISTAKES
 """Each mistake, by what it is."""
 
 FOUND_BY: dict[str, int] = {
@@ -569,6 +570,7 @@ FOUND_BY: dict[str, int] = {
     "what the snapshot has sent again": 4,
     "stream joined before it is level": 3,
     "snapshot begins at its end": 3,
+    "template of a killed owner begins again": 56,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 
@@ -604,6 +606,7 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "unforeseen exception ends the worker": frozenset({"unforeseen"}),
     "failed record left out": frozenset({"unforeseen"}),
     "stopped partition continues": frozenset({"unforeseen"}),
+    "template of a killed owner begins again": frozenset({"disk loss", "crash"}),
     "long load not read on": frozenset({"compaction", "idle", "service crash"}),
     "other shard not seen": frozenset({"reshard", "late announcements"}),
     "floor ignored": frozenset({"lag", "cut connections", "freeze"}),

@@ -20,9 +20,8 @@ from sowline.native import Core
 from sowline.runtime.native import native_core
 from tests.property.clock import ClockLoop, at_once
 from tests.property.document_model import CONDITIONS
-from tests.simulation import clients, strands
+from tests.simulation import clients, definitions, strands
 from tests.simulation.broker import Broker, Group, Written
-from tests.simulation.definitions import SHARE as DEFINITIONS_SHARE
 from tests.simulation.definitions import TEMPLATES, DefinitionPlay
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
@@ -213,7 +212,8 @@ class Simulation:
         self.plays: list[SchemaPlay | DefinitionPlay] = [] if self.typed is None else [self.typed]
         # Without the changes, an owner applies what is before the first `define` by the limits of its own definition.
         is_kept = "changes loss" not in self.faults
-        if self.typed is None and is_kept and self._chance("definitions").random() < DEFINITIONS_SHARE:
+        share = definitions.DOCUMENTS_SHARE if has_documents else definitions.SHARE
+        if self.typed is None and is_kept and self._chance("definitions").random() < share:
             self.plays.append(DefinitionPlay(self, self._chance("changed definitions")))
         self.ring = self.chance.choice((3, 8, 1000))
         publishers = (
@@ -483,6 +483,12 @@ class Simulation:
             worker.fuse, worker.mishap = self.chance.randint(1, 40), mishap
             self.wakes[worker.name] = self.step + self.chance.randint(3, 25)
 
+    def kill_soon(self, worker: Worker, chance: Random) -> None:
+        """Let a worker die in the middle of something, maybe with its disk."""
+        if worker.runs:
+            worker.fuse, worker.mishap = chance.randint(1, 40), "crash"
+            worker.loses_disk = "disk loss" in self.faults and chance.random() < 0.5
+
     def _lose_disk(self, worker: Worker) -> None:
         """A machine goes with all that it has, now or in the middle of something."""
         if self.chance.random() < 0.3:
@@ -659,8 +665,8 @@ class Simulation:
         for number in range(self.definition.partitions):
             self.publishers.touch(number)
         await self._rest()
-        if self.typed is not None:
-            self.typed.lose_everything()
+        for play in self.plays:
+            play.finish()
             await self._rest()
         if "stale" in self.faults:
             await self._leave_idle()

@@ -428,7 +428,7 @@ class SchemaPlay:
         if self.leaves_at is not None:
             self._name_all()
 
-    def lose_everything(self) -> None:
+    def finish(self) -> None:
         """Leave nothing but the log and the schemas to begin from, and no registry, in seeds that have none."""
         if self.leaves_at is not None:
             self.leave_if_known()

@@ -57,6 +57,8 @@ class Truth:
         self._positions: list[list[tuple[int, int]]] = [[] for _ in count]
         self._replayed = [0 for _ in count]
         self._emitted = [0 for _ in count]
+        self._progress: list[set[tuple[int, int]]] = [set() for _ in count]
+        """The positions of progress events."""
         self._forwarded: list[list[tuple[int, int, int]]] = [[] for _ in count]
         self.dead: set[tuple[int, int, str]] = set()
         self.stale_writes = 0
@@ -187,6 +189,7 @@ class Truth:
                 self._accounts[number, message.at] = _account(event.writes)
                 self._check_change(number, event)
             else:
+                self._progress[number].add((event.position.offset, event.position.nth))
                 self._check_after(number, event.position, event.after, inclusive=True)
                 hold(event.position.offset in self.model(number).states, "no log record at", event.position)
         elif topic == self.definition.kafka.schema_log:
@@ -224,9 +227,17 @@ class Truth:
             hold(event.op == DELETE or event.outcome == effect.outcome, number, event, "but", effect)
             hold((event.op == DEFINE) != effect.is_write, number, event, "but", effect)
         self._check_after(number, event.position, event.after, inclusive=False)
+        self._check_ended(number, index)
         hold(index <= self._emitted[number], number, "changes left out before", event.position)
         self.stale_writes += index < self._emitted[number]
         self._emitted[number] = max(self._emitted[number], index + 1)
+
+    def _check_ended(self, number: int, index: int) -> None:
+        """Check that a progress event has ended a `define` before the first change of another log record."""
+        effects, positions = self.model(number).effects, self._positions[number]
+        if index and not effects[index - 1].is_write and positions[index - 1][0] != positions[index][0]:
+            offset, nth = positions[index - 1]
+            hold((offset, nth + 1) in self._progress[number], number, "no event ends the define at", offset)
 
     def _check_after(self, number: int, position: Position, after: Position, *, inclusive: bool) -> None:
         self.model(number)

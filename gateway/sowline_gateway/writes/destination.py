@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import quote
 
+from sowline.language.emodb.template import Fields
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.result import QueryLimits
 from sowline.serving.writes.checked_command import CheckedCommand
@@ -72,6 +73,10 @@ class NodesDestination:
                 return []
             raise answer.error
         return [answer.body]
+
+    def template(self, topic: str, key_text: str) -> Fields:
+        """Return the template's fields in the file: nodes do not announce those that are in effect."""
+        return self.topics[topic].declared.template
 
     def watch_now(self, writes: Sequence[CheckedCommand]) -> NodesWatch | None:
         """Begin to watch for the outcomes of commands that are about to be written; None if nodes must be asked."""

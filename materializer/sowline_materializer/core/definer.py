@@ -78,7 +78,7 @@ class Definer:
             documents.check_room(limits)
         targets, is_last = portion(documents.to_read_again(record, command, limits), state)
         for target in targets:
-            documents.read_again(target, limits)
+            documents.read_again(target)
         state.complete = is_last
         # The previous template stays until the last portion is committed: the next owner needs it for the rest.
         state.limits = replace(state.limits, is_template_changed=True)

@@ -11,10 +11,16 @@ from sowline.model.limits import Limits
 from sowline.model.merge import merge
 from sowline_materializer.core.batch_state import BatchState, Target
 from sowline_materializer.core.deduplication import Deduplication
-from sowline_materializer.core.documents import DELETION, Documents, literal, size_of, write_of
+from sowline_materializer.core.documents import DELETION, Documents, DocumentWrite, literal, size_of, write_of
 from sowline_materializer.core.limit_checks import check_size, require_capacity
 from sowline_materializer.core.record import record_after
 from sowline_materializer.core.writer import Removal, first_position
+
+
+class DocumentToReadAgain(Target, frozen=True, gc=False):
+    """A document that reads differently after a `define`: `made` is how."""
+
+    made: DocumentWrite
 
 
 class DocumentWriter:
@@ -81,7 +87,9 @@ class DocumentWriter:
         state.live_records += is_live - (previous is not None)
         assert state.live_records >= 0, "a count of live records is never negative"
 
-    def to_read_again(self, record: LogRecord, command: Command, limits: Limits) -> Iterator[Target]:
+    def to_read_again(
+        self, record: LogRecord, command: Command, limits: Limits
+    ) -> Iterator[DocumentToReadAgain]:
         """Yield the documents that read differently with the template of other limits, from `first_key` on."""
         state, documents = self._state, self._documents
         for key, found in state.records.scan(state.first_key):
@@ -89,9 +97,10 @@ class DocumentWriter:
             # again have fields of the new template, which would count as their own
             # (test_an_owner_continues_a_template).
             is_done = state.resumed and found.position[:2] == state.position[:2]
-            if not is_done and documents.read_with(limits.template, found) is not None:
+            if not is_done and (made := documents.read_with(limits.template, found)) is not None:
                 # A record is written only after it was read by its key.
-                yield Target(key, found.key_text, state.records.get(key), record, command)
+                current = state.records.get(key)
+                yield DocumentToReadAgain(key, found.key_text, current, record, command, made)
 
     def check_room(self, limits: Limits) -> None:
         """Raise `too large` if a document would exceed the limits with their template."""
@@ -103,12 +112,10 @@ class DocumentWriter:
                 # A document that a lower limit has left too large stays, as long as it doesn't grow.
                 check_size(limits, made.size if made.size > size else 0)
 
-    def read_again(self, target: Target, limits: Limits) -> None:
-        """Make the change of a document that reads differently with the template of other limits."""
-        state, current = self._state, target.current
+    def read_again(self, target: DocumentToReadAgain) -> None:
+        """Make the change of a document that reads differently."""
+        state, current, made = self._state, target.current, target.made
         assert current is not None, "it was found among the records"
-        made = self._documents.read_with(limits.template, current)
-        assert made is not None, "it reads differently"
         change = Change(
             sow_key=target.sow_key,
             body=made.body,

@@ -5,7 +5,7 @@ the command's last one say that more follow (`last`), so readers show the comman
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from sowline.model.limits import MIB
 from sowline_materializer.core.batch_state import BatchState, Target
@@ -17,16 +17,19 @@ PORTION_BYTES_MAX: Final = 16 * MIB
 change: in one step, a delete of a million records of 1 kB took gigabytes."""
 
 
-class SelectedTargets(NamedTuple):
+AnyTarget = TypeVar("AnyTarget", bound=Target)
+
+
+class SelectedTargets(NamedTuple, Generic[AnyTarget]):
     """The records that one step changes, and whether they are the last ones of the command."""
 
-    targets: list[Target]
+    targets: list[AnyTarget]
     is_last: bool
 
 
-def portion(targets: Iterable[Target], state: BatchState) -> SelectedTargets:
+def portion(targets: Iterable[AnyTarget], state: BatchState) -> SelectedTargets[AnyTarget]:
     """Return the next records to change, as many as one step may; raise `NeedsOwnSteps` among other log records."""
-    taken, size = list[Target](), 0
+    taken, size = list[AnyTarget](), 0
     for target in targets:
         # Only a further record shows that the portion is not the last one. The last one has the outcome.
         if len(taken) >= PORTION_CHANGES_MAX or size >= PORTION_BYTES_MAX:

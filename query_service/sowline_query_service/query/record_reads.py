@@ -8,10 +8,10 @@ import orjson
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.language.emodb import UNDEFINED
+from sowline.language.emodb.template import Fields
 from sowline.language.emodb.writes import DocumentMetadata, document_of
 from sowline.language.filter import ALL
 from sowline.model.body import write_body
-from sowline.model.key import partition_of
 from sowline.model.select import Select
 from sowline.serving.authorization.entitlements import Entitlement
 from sowline.serving.refusal import no_sow
@@ -41,11 +41,7 @@ def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
         # The version alone would show that someone has written a document that the user may not see
         # (test_a_document_that_may_not_be_seen_was_never_written).
         known = topic.rows.known(wanted) if is_seen else None
-        # Until its `define` is applied, another template in the file is that of no document.
-        partition = topic.partitions.get(partition_of(key, definition.partitions))
-        owner = None if partition is None else partition.owner_definition
-        limits = definition.limits if owner is None else owner.limits_under(definition)
-        return _as_document(definition, key, body if is_seen else None, known, limits.template, select)
+        return _as_document(definition, key, body if is_seen else None, known, topic.template(key), select)
     # One answer for both: a user who tries keys does not learn which hidden records exist (test_one_record).
     if body is None or not is_seen:
         raise SowlineError("no record", f"expected the key of a record of {definition.name}, got {key!r}")
@@ -57,7 +53,7 @@ def _as_document(
     key: str,
     body: bytes | None,
     known: DocumentMetadata | None,
-    template: str | None,
+    template: Fields,
     select: Select | None,
 ) -> bytes:
     def fields(body: bytes) -> Any:
@@ -65,4 +61,4 @@ def _as_document(
 
     content: Any = UNDEFINED if body is None else fields(body)
     document = document_of(definition.name, key, content, None if known is None else known.writes)
-    return write_body(document.read(fields((template or "{}").encode())))
+    return write_body(document.read(fields(orjson.dumps(template))))

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.language.emodb.template import Fields
 from sowline.language.filter.metadata import Metadata
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.key import partition_of
@@ -146,6 +148,15 @@ class TopicState:
     def timelines(self) -> list[Timeline]:
         """The timelines of its partitions; none if the topic has no documents."""
         return [one.timeline for one in self.partitions.values() if one.timeline is not None]
+
+    def template(self, key_text: str) -> Fields:
+        """Return the fields of the template with which the owner of a key's partition reads documents."""
+        partition = self.partitions.get(partition_of(key_text, self.definition.partitions))
+        owner = None if partition is None else partition.owner_definition
+        # Until its `define` is applied, another template in the file is that of no document. A refused one never is.
+        limits = self.definition.limits if owner is None else owner.limits_under(self.definition)
+        fields: Fields = orjson.loads(limits.template or "{}")
+        return fields
 
     def log_difference(self) -> str | None:
         """Return how the definition differs from the one that an owner works by; None if it does not."""

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
+from sowline.language.emodb.template import Fields
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.write_entitlements import RecordCheck
@@ -52,6 +53,10 @@ class ReplicaDestination:
         named = check.key_text
         keys = map(str.encode, check.sow_keys) if named is None else [rule.sow_key(named)]
         return [body for key in keys if (body := rows.body(key)) is not None]
+
+    def template(self, topic: str, key_text: str) -> Fields:
+        """Return the template's fields with which a document of this key reads after a write."""
+        return self._state.topics[topic].template(key_text)
 
     def watch_now(self, writes: Sequence[CheckedCommand]) -> "ReplicaWatch":
         """Begin to watch for the outcomes of commands that are about to be written."""

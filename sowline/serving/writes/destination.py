@@ -5,6 +5,7 @@ from typing import Protocol
 
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
+from sowline.language.emodb.template import Fields
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.requests import Definitions
@@ -41,6 +42,9 @@ class WriteDestination(Protocol):
 
     async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
         """Return the bodies of the records that a check names, as far as they exist."""
+
+    def template(self, topic: str, key_text: str) -> Fields:
+        """Return the template's fields with which a document of this key reads after a write."""
 
     def watch_now(self, writes: Sequence[CheckedCommand]) -> OutcomeWatch | None:
         """Begin to watch for the outcomes of commands that are about to be written; None if that takes time."""

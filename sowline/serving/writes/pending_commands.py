@@ -57,9 +57,11 @@ class WriteService:
         """Check the commands against the records that they name; raise `not entitled`."""
         for number, command in enumerate(commands, 1):
             if command.check is not None:
-                held = await self.destination.bodies_of(command.write.topic.name, command.check)
+                topic, key_text = command.write.topic.name, command.check.key_text
+                held = await self.destination.bodies_of(topic, command.check)
+                template = {} if key_text is None else self.destination.template(topic, key_text)
                 try:
-                    command.check.check(command.write, held)
+                    command.check.check(command.write, held, template)
                 except SowlineError as error:
                     raise of_one(number, len(commands), error) if len(commands) > 1 else error from None
             await _let_others_run(number)

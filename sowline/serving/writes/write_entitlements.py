@@ -13,7 +13,8 @@ import orjson
 from sowline.commands.command import DELTA, DELTA_PUBLISH, SOW_DELETE
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.language.emodb.template import read_with
+from sowline.language.emodb.template import Fields, read_with
+from sowline.language.emodb.values import Json
 from sowline.language.filter import ALL, Filter, compile_filter
 from sowline.serving.authorization.entitlements import NOT_ENTITLED, Rights, both, check_fields
 from sowline.serving.writes.checked_command import CheckedCommand
@@ -47,21 +48,21 @@ class RecordCheck:
     key_text: str | None
     sow_keys: tuple[str, ...]
 
-    def check(self, write: CheckedCommand, held: Sequence[bytes]) -> None:
-        """Raise `not entitled` unless the user may write the records, as they are `held` now and after the write."""
+    def check(self, write: CheckedCommand, held: Sequence[bytes], template: Fields) -> None:
+        """Raise `not entitled` unless the user may write the records, as they are `held` now and after the write.
+
+        A document reads with the fields of the `template` after the write.
+        """
         for body in held:
-            self._check(body, "you may not change this record")
+            self._check(orjson.loads(body), "you may not change this record")
         if write.body is not None and write.command != SOW_DELETE:
             is_laid_over = write.command == DELTA_PUBLISH and held
-            self._check(
-                self.topic.merged(held[0], write.body) if is_laid_over else write.body,
-                "you may not write this record",
-            )
+            body = self.topic.merged(held[0], write.body) if is_laid_over else write.body
+            # Whatever the write has under their names (test_what_is_written_reads_with_the_template).
+            self._check(read_with(orjson.loads(body), template), "you may not write this record")
 
-    def _check(self, body: bytes, why: str) -> None:
-        # A document reads with the template's fields, whatever the write has under their names
-        # (test_what_is_written_reads_with_the_template).
-        if not self.allowed.matches(read_with(orjson.loads(body), self.topic.declared.template)):
+    def _check(self, read: dict[str, Json], why: str) -> None:
+        if not self.allowed.matches(read):
             raise _refused(self.allowed, why)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from sowline.wire.request import ReadTimeline, SowDelete
 from sowline.wire.request_fields import SowKeys
 from sowline_query_service.query.record_reads import read_record
 from sowline_query_service.query.timeline_read import timeline_request_of
+from sowline_query_service.replica.partition_replica import OwnerDefinition
 from tests.property.clock import clock, on_clock
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, view_of
 from tests.unit.query_service.writing import checked, definitions
@@ -333,6 +335,18 @@ def test_what_is_written_reads_with_the_template() -> None:
     elsewhere = Server(definition=definition.replace("NY", "LN")).loaded()
     with pytest.raises(SowlineError, match="may not write this record"):
         posted(elsewhere, "publish", MINE)
+
+
+def test_the_template_that_is_in_effect_counts() -> None:
+    """The owner may not have applied another one in the file yet, or may have refused it as too large."""
+    server = Server(definition="{name: orders, key: /id, documents: true, template: {desk: NY}}").loaded()
+    limits = replace(server.topic.definition.limits, template='{"desk":"LN"}')
+    server.topic.partitions[0].owner_definition = OwnerDefinition("another", limits)
+    with pytest.raises(SowlineError, match="may not write this record"):
+        posted(server, "publish", MINE)
+    server.put(THEIRS)
+    with pytest.raises(SowlineError, match="may not change this record"):
+        posted(server, "publish", THEIRS)
 
 
 def test_messages_without_records_are_asked_too() -> None:

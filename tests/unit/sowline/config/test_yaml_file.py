@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import BaseModel
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
-from sowline.config.topics import load_topics, parse_topics
+from sowline.config.topics import load_topics, parse_topics, read_topics
 from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
 from sowline.errors import SowlineError
 
@@ -202,3 +203,33 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     for name in ("a.yaml", "gone.yaml"):
         with pytest.raises(SowlineError, match=f"expected a file of values at .*{name}"):
             open_yaml_file(tmp_path / name, "a file of values")
+
+
+def template_of(written: str, **environment: str) -> Any:
+    """Return the field x of a template in a file with these environment variables."""
+    text = f"topics:\n  - name: a\n    key: /id\n    documents: true\n    template:\n      x: {written}"
+    return read_topics(YamlFile(text, "topics.yaml", environment)).named("a").declared.template["x"]
+
+
+@pytest.mark.parametrize("written", ["5", "-1.5", "2e3", "true", "false", '"5"', '[1, {"a": 2.0, "b": "2"}]'])
+def test_a_template_has_numbers(written: str) -> None:
+    """Fields of documents have the JSON types that are written, and quotes make a text."""
+    assert orjson.dumps(template_of(written)) == orjson.dumps(orjson.loads(written))
+
+
+@pytest.mark.parametrize("written", ["NO", "007", "0x1F", "+5", "1_000", "2026-01-01", "True", ".5"])
+def test_a_template_has_texts(written: str) -> None:
+    """What is no JSON is a text there, too."""
+    assert template_of(written) == written
+
+
+def test_a_variable_in_a_template_is_a_text() -> None:
+    """Its value may look like a number one day, and not the next."""
+    assert template_of("${X}", X="5") == "5"
+    assert template_of("$5") == "$5"
+
+
+def test_a_number_in_a_template_fits_a_double() -> None:
+    """The file is refused otherwise."""
+    with pytest.raises(SowlineError, match=r"topics.yaml, line 6: .*a number that fits a double, got 1e999"):
+        template_of("1e999")

@@ -98,7 +98,7 @@ def test_rights_are_checked_on_canonical_json() -> None:
         *posted("publish", avro_message(ORDER), NATIVE, rights=CLERK),
     ):
         assert one.check is not None
-        one.check.check(one.write, ())
+        one.check.check(one.write, (), {})
     for one in (
         asked("publish", CLERK, data=GIVEN | {"qty": 10}),
         asked("publish", CLERK, data=GIVEN | {"price": "9.51"}),
@@ -106,12 +106,12 @@ def test_rights_are_checked_on_canonical_json() -> None:
     ):
         assert one.check is not None
         with pytest.raises(SowlineError, match="you may not write this record"):
-            one.check.check(one.write, ())
+            one.check.check(one.write, (), {})
     delta = asked("delta_publish", CLERK, data={"id": 1, "qty": 11})
     assert delta.check is not None
     held = orjson.dumps({"id": 1, "day": "2026-11-26", "price": "9.50", "qty": 2, "note": None})
     with pytest.raises(SowlineError, match="you may not write this record"):
-        delta.check.check(delta.write, [held])
+        delta.check.check(delta.write, [held], {})
 
 
 @pytest.mark.parametrize("key", [["/id"], {"from": "header"}])
