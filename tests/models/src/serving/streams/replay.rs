@@ -413,7 +413,14 @@ impl<'a> Replay<'a> {
                     for room in 0..=replay.changes.len() {
                         let mut model = replay.model.clone();
                         model.bounds.outbox = state.clients[number].outbox.len() + room;
-                        found.extend(model.next_state(state, action.clone()));
+                        let mut next = model.next_state(state, action.clone());
+                        if let Some(next) = &mut next
+                            && let Life::In(member) = &next.clients[number].life
+                        {
+                            // What waited in this partition is sent, but not a message of another one.
+                            next.clients[number].life = Life::Alone(member.begun);
+                        }
+                        found.extend(next);
                     }
                 }
             }
