@@ -107,27 +107,18 @@ impl<'a> Replay<'a> {
 
     fn step(&mut self, line: &Line) -> Result<(), String> {
         match line {
+            _ if line.is_elsewhere(self.partition) => Ok(()),
             Line::Change {
-                partition,
                 position,
                 body,
                 due,
                 ..
-            } if *partition == self.partition => {
+            } => {
                 self.changes.push(*position, body);
                 let is_due = self.group.clients.iter().any(|one| due.contains(one));
                 self.act(&Action::Change(is_due))
             }
-            Line::Apply {
-                partition,
-                by,
-                position,
-            }
-            | Line::Loaded {
-                partition,
-                by,
-                position,
-            } if *partition == self.partition => {
+            Line::Apply { by, position, .. } | Line::Loaded { by, position, .. } => {
                 self.apply(self.cast.nodes[by], self.changes.up_to(*position))
             }
             Line::Stop { .. } => {
