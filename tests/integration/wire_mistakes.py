@@ -372,7 +372,7 @@ MISTAKES = (
 
 def is_of_writer(message: Message) -> bool:
     """Whether it is about a write of the workload; marks before it have no such name."""
-    return message.get("correlation_id", "").startswith("writer")
+    return str(message.get("correlation_id", "")).startswith("writer")
 
 
 def of_fanout(*commands: str) -> Callable[[Message, Request], bool]:
