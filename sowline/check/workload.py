@@ -229,7 +229,8 @@ class WorkloadRun:
             # First: a subscription that does not end would leave the fanouts without an end, and unjudged.
             if self._fanouts is not None:
                 self._fanouts.end()
-            for one in self._subscriptions:
+            # Last: those of all records, which tell the judge what has expired meanwhile.
+            for one in reversed(self._subscriptions):
                 await one.close()
 
     async def rounds(self) -> None:
