@@ -197,7 +197,7 @@ class ReadEnded(HistoryEvent, frozen=True, tag="end"):
     read: str
     at: float
     bookmark: str = ""
-    """Where the reader could resume: it has received everything up to here."""
+    """Where the reader could resume: it has received everything up to here, or waited for it in vain at a fanout."""
     reason: str = ""
     bookmark_age_seconds: float = 0
     """For a resumed subscription that failed: the seconds since its bookmark was received."""

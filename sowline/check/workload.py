@@ -226,10 +226,12 @@ class WorkloadRun:
         try:
             yield
         finally:
-            for one in self._subscriptions:
-                await one.close()
+            # First: a subscription that does not end would leave the fanouts without an end, and unjudged.
             if self._fanouts is not None:
                 self._fanouts.end()
+            # Last: those of all records, which tell the judge what has expired meanwhile.
+            for one in reversed(self._subscriptions):
+                await one.close()
 
     async def rounds(self) -> None:
         """Write and read for as long as the user wants, with a fault in each round if there are any."""
@@ -318,11 +320,17 @@ class WorkloadRun:
         settled[self._topics.totals] = await self._query_view(settled[self._topics.records])
         await _complete([one.prove(settled[one.ask.topic]) for one in self._subscriptions])
         if self._fanouts is not None:
-            for fanout in self._topics.fanouts:
-                one = next(one for one in self._subscriptions if _shows(one.ask, fanout))
-                bookmark = settled[fanout.topic]
-                await self._fanouts.settle(fanout, bookmark, one.received(bookmark))
+            await _complete(
+                [self._settle_fanout(self._fanouts, one, settled) for one in self._topics.fanouts]
+            )
         return settled
+
+    async def _settle_fanout(
+        self, fanouts: FanoutReader, fanout: CheckedFanout, settled: Mapping[str, str]
+    ) -> None:
+        one = next(one for one in self._subscriptions if _shows(one.ask, fanout))
+        bookmark = settled[fanout.topic]
+        await fanouts.settle(fanout, bookmark, one.received(bookmark))
 
     async def _query_view(self, source: str) -> str:
         """Query the view, and note which bookmark of its source it reflects, if nothing moved meanwhile."""

@@ -370,14 +370,19 @@ MISTAKES = (
 )
 
 
+def is_of_writer(message: Message) -> bool:
+    """Whether it is about a write of the workload; marks before it have no such name."""
+    return str(message.get("correlation_id", "")).startswith("writer")
+
+
 def of_fanout(*commands: str) -> Callable[[Message, Request], bool]:
-    """Choose the messages of fanouts about the workload's own writes; marks before it have no such name."""
-    return lambda m, r: m["command"] in commands and m.get("correlation_id", "").startswith("writer")
+    """Choose the messages of fanouts about the workload's own writes."""
+    return lambda m, r: m["command"] in commands and is_of_writer(m)
 
 
 FANOUTS = {Guarantee.FANOUTS}
 FANOUT_MISTAKES = (
-    WireMistake("a lost message", FANOUTS, of_fanout("publish", "oof"), lambda m: [], 9),
+    WireMistake("a lost message", FANOUTS, of_fanout("publish", "oof"), lambda m: []),
     WireMistake("a late message", FANOUTS, of_fanout("publish"), lambda m: [], is_late=True),
     WireMistake("another body", FANOUTS, of_fanout("publish", "oof"), set_data(qty=-1)),
     WireMistake(
@@ -393,6 +398,14 @@ FANOUT_MISTAKES = (
         lambda m: [m, m | {"data": m["data"] | {"qty": -1}}],
     ),
     WireMistake("an oof as a publish", FANOUTS, of_fanout("oof"), set_fields(command="publish")),
+    WireMistake(
+        "no message of a partition",
+        FANOUTS,
+        lambda m, r: of_fanout("publish", "oof")(m, r) and ":1@" in m["bookmark"],
+        lambda m: [],
+        made_max=9999,
+        every=1,
+    ),
 )
 """What a relay does to the messages of fanouts, which their readers receive from Kafka."""
 

@@ -108,6 +108,14 @@ class TopicTruth:
                 return
             yield changes[number]
 
+    def is_known(self, bookmark: Mapping[Partition, Position]) -> bool:
+        """Return False if a record may have expired up to a bookmark, and no subscriber was left to receive that."""
+        return not any(
+            position > changes[-1].position and any(map(self.lifetime, self.newest(partition)))
+            for partition, position in bookmark.items()
+            if (changes := self.changes.get(partition))
+        )
+
     def state(self, bookmark: Mapping[Partition, Position]) -> dict[str, tuple[Body, Partition, Position]]:
         """Return the records at a bookmark by key, each with the position of its last change."""
         found: dict[str, tuple[Body, Partition, Position]] = {}

@@ -93,6 +93,13 @@ pub enum Line {
 }
 
 impl Line {
+    /// Whether it is about changes of another partition.
+    pub fn is_elsewhere(&self, ours: u16) -> bool {
+        matches!(self,
+            Self::Change { partition, .. } | Self::Apply { partition, .. } | Self::Loaded { partition, .. }
+                if *partition != ours)
+    }
+
     /// The client that an event is about.
     pub fn client(&self) -> Option<&str> {
         match self {

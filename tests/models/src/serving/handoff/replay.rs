@@ -69,37 +69,27 @@ impl<'a> Replay<'a> {
 
     fn step(&mut self, line: &Line) -> Result<(), String> {
         match line {
+            _ if line.is_elsewhere(self.partition) => Ok(()),
             Line::Change {
-                partition,
                 position,
                 key,
                 body,
                 matches,
                 ..
-            } if *partition == self.partition => {
+            } => {
                 self.changes.push(*position, body);
                 let matches = matches.iter().any(|client| client == self.client);
                 self.act(&Action::Change(self.cast.keys[key], matches))
             }
-            Line::Apply {
-                partition,
-                by,
-                position,
-            } if *partition == self.partition => {
-                let (node, end) = (self.cast.nodes[by], self.changes.up_to(*position));
-                self.apply(node, end)
+            Line::Apply { by, position, .. } => {
+                self.apply(self.cast.nodes[by], self.changes.up_to(*position))
             }
             Line::Start { by } => {
                 self.loading[self.cast.nodes[by]] = Some(self.changes.len());
                 Ok(())
             }
-            Line::Loaded {
-                partition,
-                by,
-                position,
-            } if *partition == self.partition => {
-                let (node, end) = (self.cast.nodes[by], self.changes.up_to(*position));
-                self.load(node, end)
+            Line::Loaded { by, position, .. } => {
+                self.load(self.cast.nodes[by], self.changes.up_to(*position))
             }
             Line::Look { by } => {
                 self.look(self.cast.nodes[by]);

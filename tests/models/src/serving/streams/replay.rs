@@ -107,27 +107,18 @@ impl<'a> Replay<'a> {
 
     fn step(&mut self, line: &Line) -> Result<(), String> {
         match line {
+            _ if line.is_elsewhere(self.partition) => Ok(()),
             Line::Change {
-                partition,
                 position,
                 body,
                 due,
                 ..
-            } if *partition == self.partition => {
+            } => {
                 self.changes.push(*position, body);
                 let is_due = self.group.clients.iter().any(|one| due.contains(one));
                 self.act(&Action::Change(is_due))
             }
-            Line::Apply {
-                partition,
-                by,
-                position,
-            }
-            | Line::Loaded {
-                partition,
-                by,
-                position,
-            } if *partition == self.partition => {
+            Line::Apply { by, position, .. } | Line::Loaded { by, position, .. } => {
                 self.apply(self.cast.nodes[by], self.changes.up_to(*position))
             }
             Line::Stop { .. } => {
@@ -413,7 +404,14 @@ impl<'a> Replay<'a> {
                     for room in 0..=replay.changes.len() {
                         let mut model = replay.model.clone();
                         model.bounds.outbox = state.clients[number].outbox.len() + room;
-                        found.extend(model.next_state(state, action.clone()));
+                        let mut next = model.next_state(state, action.clone());
+                        if let Some(next) = &mut next
+                            && let Life::In(member) = &next.clients[number].life
+                        {
+                            // What waited in this partition is sent, but not a message of another one.
+                            next.clients[number].life = Life::Alone(member.begun);
+                        }
+                        found.extend(next);
                     }
                 }
             }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from sowline.check.history import MessageRead
+from sowline.check.history import MessageRead, Unanswered
 from sowline.check.judge.judging import judge
 from sowline.check.judge.verdict import Guarantee, Judgment
 from tests.checked_world import CheckedWorld, Command
@@ -46,6 +46,16 @@ def test_a_fanout_begins_again(command: Command) -> None:
     verdict = judged(world, written[-3:])
     assert not verdict.violations
     assert verdict.checked[Guarantee.FANOUTS] > len(written)
+
+
+def test_the_newest_messages_are_lost() -> None:
+    """The checker has waited for them until its patience was over: each is missing, and the answer too."""
+    world, written = churned()
+    lost = [one for one in written if one.bookmark.startswith("orders:0@")][-3:]
+    world.events = [event for event in world.events if event not in lost]
+    world.events.append(Unanswered("expected the changes at orders:0@99 in all, got nothing", world.at))
+    world.end(lost[0].read)
+    assert judge(world.events).broken == {Guarantee.FANOUTS: len(lost), Guarantee.ANSWERS: 1}
 
 
 def test_changes_before_the_history() -> None:

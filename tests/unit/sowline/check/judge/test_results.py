@@ -53,6 +53,22 @@ def test_a_query_without_its_end() -> None:
     assert judge(world.events).broken == {Guarantee.GROUPS: 1}
 
 
+def test_an_expiry_that_no_subscriber_receives() -> None:
+    """Once the others have ended, a reader of groups may be told of an expiry that nobody else is told of."""
+    world = CheckedWorld(1)
+    single = world.open("subscribe", oof=True)
+    groups = world.open("sow_and_subscribe", oof=True, groups=TOTALS)
+    world.write("publish", {"id": "0", "status": "open", "qty": 7, "n": 1}, 1)
+    world.write("publish", {"id": "2", "status": "open", "qty": 5, "n": 2}, 0)
+    world.end(single)
+    world.time += 2
+    world.expire()
+    world.end(groups)
+    [*_, last] = (event for event in world.events if isinstance(event, MessageRead))
+    assert (last.read, last.data) == (groups, {"status": "open", "records": 1, "qty": 5})
+    assert not judge(world.events).violations
+
+
 def test_steps_that_go_back() -> None:
     """A step to an earlier bookmark than the last one is out of order."""
     world = CheckedWorld(3)
