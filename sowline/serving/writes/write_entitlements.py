@@ -50,19 +50,19 @@ class RecordCheck:
     def check(self, write: CheckedCommand, held: Sequence[bytes]) -> None:
         """Raise `not entitled` unless the user may write the records, as they are `held` now and after the write."""
         for body in held:
-            self._check(body, "you may not change this record")
+            self._check(body, "one of a record that does not match")
         if write.body is not None and write.command != SOW_DELETE:
             is_laid_over = write.command == DELTA_PUBLISH and held
             self._check(
                 self.topic.merged(held[0], write.body) if is_laid_over else write.body,
-                "you may not write this record",
+                "one after which its record does not match",
             )
 
-    def _check(self, body: bytes, why: str) -> None:
+    def _check(self, body: bytes, got: str) -> None:
         # A document reads with the template's fields, whatever the write has under their names
         # (test_what_is_written_reads_with_the_template).
         if not self.allowed.matches(read_with(orjson.loads(body), self.topic.declared.template)):
-            raise _refused(self.allowed, why)
+            raise _refused(self.allowed, got)
 
 
 def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -> RecordCheck | None:
@@ -79,13 +79,13 @@ def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -
     if write.is_unread:
         raise _refused(
             allowed,
-            "the message names a schema that is not known here, so you need the right to write all of"
-            f" {topic.name}; send JSON",
+            "a message whose schema is not known here: send JSON, or ask for the right to write all of"
+            f" {topic.name}",
         )
     if write.key is None and write.body is not None and topic.has_sow:
         raise _refused(
             allowed,
-            "the record is known only when the message is applied, so you need the right to write all of"
+            "a message whose record is known only when it is applied: ask for the right to write all of"
             f" {topic.name}",
         )
     if write.key is None:
@@ -98,12 +98,15 @@ def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
     if allowed != ALL:
         raise _refused(
             allowed,
-            "the effect of a delta is known only when it is applied; send a publish or a delta_publish",
+            "a delta, whose effect is known only when it is applied: send a publish or a delta_publish",
         )
     rights.read.require_whole(
         name, "a delta can test what a document holds. Send a publish or a delta_publish instead"
     )
 
 
-def _refused(allowed: Filter, why: str) -> SowlineError:
-    return SowlineError(NOT_ENTITLED, f"{why}; you may write only records that match {allowed.text}")
+def _refused(allowed: Filter, got: str) -> SowlineError:
+    return SowlineError(
+        NOT_ENTITLED,
+        f"expected a write of records that match {allowed.text}, the only ones that you may write, got {got}",
+    )
