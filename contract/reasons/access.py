@@ -52,7 +52,7 @@ ACCESS = (
     ),
     Reason(
         "logon required",
-        "expected the command logon with a token as the first command",
+        "expected the command logon with a token first, got another",
         "The service has an [access file](security.md), and this client hasn't [logged on](api.md#logon).",
     ),
     Reason(
@@ -68,7 +68,7 @@ ACCESS = (
     ),
     Reason(
         "not entitled",
-        "the pattern '^o' matches topics that you may not read; you may read: orders",
+        "expected a pattern of topics that you may read (orders), got ^o",
         "This user [may not read or write](entitlements.md) the topic, the record or the field.",
         "Ask the operator for a role with access.",
     ),

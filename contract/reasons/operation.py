@@ -22,7 +22,7 @@ OPERATION = (
     ),
     Reason(
         "bad configuration",
-        "topics.yaml, line 7: color: unknown field",
+        "topics.yaml, line 7: color: expected a known field",
         "`topics.yaml`, a pipeline file or a setting is wrong.",
     ),
     Reason(
@@ -50,9 +50,9 @@ OPERATION = (
     ),
     Reason(
         "definition changed",
-        "the state of topic orders was made under another definition. Restore key, key_domain, message_type,"
-        " partitions, preprocessing, enrichment, documents, sow and framing in topics.yaml, or stop the materializers"
-        " and run sowline rebuild",
+        "expected the definition that made the state of topic orders, got another. Restore key,"
+        " key_domain, message_type, partitions, preprocessing, enrichment, documents, sow and framing in topics.yaml,"
+        " or stop the materializers and run sowline rebuild",
         "The stored state, the backup or the fanout's output belongs to another definition of the topic.",
     ),
     Reason(
@@ -142,7 +142,7 @@ OPERATION = (
     ),
     Reason(
         "not supported",
-        "this subscription is paused: resume it first",
+        "expected a subscription that runs, got a paused one: resume it first",
         "The command is valid, but not in this combination or for this topic.",
     ),
     Reason(

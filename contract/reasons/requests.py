@@ -44,7 +44,7 @@ REQUESTS = (
     ),
     Reason(
         "bad topic",
-        "Kafka topic orders has 2 partitions; its definition says 4. Add partitions",
+        "expected 4 partitions of Kafka topic orders, got 2: add partitions",
         "A Kafka topic can't be created, or its settings or partitions are unsuitable.",
     ),
     Reason(
@@ -122,13 +122,12 @@ REQUESTS = (
     ),
     Reason(
         "no history",
-        "topic orders keeps no history, so it has no past records; read the current ones, or give the option"
-        " current",
+        "expected a topic with a history, got orders; read the current records, or give the option current",
         "The topic keeps no [history](history.md).",
     ),
     Reason(
         "projection clause too large",
-        "expected a projection of at most 65536 bytes",
+        "expected a projection of at most 65536 bytes, got 70000",
         "The projection exceeds 65,536 bytes.",
     ),
     Reason(
@@ -138,13 +137,13 @@ REQUESTS = (
     ),
     Reason(
         "query too long",
-        "expected at most 5 seconds of work; narrow the filter",
+        "expected at most 5 seconds of work, got more; narrow the filter",
         "The query needs more work than `SOWLINE_QUERY_SECONDS_MAX` allows.",
         "Use an [index](topics.md#indexes), or raise the limit.",
     ),
     Reason(
         "queryid in use",
-        "query 'q7' is still running; give this one another query_id",
+        "expected an unused query_id, got 'q7', which is still running",
         "A query with this `query_id` is still running on the connection.",
     ),
     Reason(
@@ -154,12 +153,12 @@ REQUESTS = (
     ),
     Reason(
         "result too large",
-        "expected at most 1000000 records; narrow the filter, or ask for top_n",
+        "expected at most 1000000 records, got more; narrow the filter, or ask for top_n",
         "The query returns more than `SOWLINE_RESULT_RECORDS_MAX` or `SOWLINE_RESULT_BYTES_MAX` allows.",
     ),
     Reason(
         "subid in use",
-        "subscription 's1' already exists; unsubscribe it first, or set the option replace",
+        "expected an unused sub_id, got 's1'; unsubscribe it first, or set the option replace",
         "The connection already has a subscription with this `sub_id`.",
     ),
     Reason(
@@ -182,7 +181,7 @@ REQUESTS = (
     ),
     Reason(
         "too many subscriptions",
-        "expected at most 10000 subscriptions on one connection",
+        "expected at most 10000 subscriptions on one connection, got one more",
         "The connection already has 10,000 subscriptions.",
         "Open another connection.",
     ),

@@ -238,9 +238,9 @@ class FanoutRunner(Runner[FanoutOutput]):
         if self._fanout.delta and digest and digest != self._fanout.digest:
             raise SowlineError(
                 "definition changed",
-                f"fanout {self._fanout.name} has another filter, select list, message type or schema than before, and"
-                " its readers could not apply the deltas. Restore them in topics.yaml, or give the fanout another"
-                " name",
+                f"expected the filter, select list, message type and schema of fanout {self._fanout.name} as"
+                " before, got others, and its readers could not apply the deltas. Restore them in topics.yaml, or"
+                " give the fanout another name",
             )
 
 

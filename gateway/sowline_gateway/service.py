@@ -32,7 +32,7 @@ class GatewayService:
     """Answers clients from the query services of the setting `nodes` until it is stopped."""
 
     def __init__(self, settings: Settings, topics: Topics) -> None:
-        credentials = _credentials(settings)
+        credentials = node_credentials(settings)
         urls = node_urls(settings.nodes)
         self._http = NodeHttp(credentials)
         self._announcements = Announcements(urls, self._http)
@@ -152,7 +152,7 @@ class GatewayService:
         yield from self._client_port.metrics(self._server, self._slots, self._views)
 
 
-def _credentials(settings: Settings) -> Credentials:
+def node_credentials(settings: Settings) -> Credentials:
     """Return the credentials for query services; a token is read from its file for each connection."""
     file = settings.nodes_token_file
     token = None if file is None else lambda: file.read_text().strip()

@@ -76,7 +76,9 @@ class AgentTools:
                 "bad request", f"expected a tool ({', '.join(self._calls)}), got {name[:100]!r}"
             )
         if name in _WRITES and not await self._allows_writes():
-            raise SowlineError("not entitled", "expected a user with a role that has `agent_writes`")
+            raise SowlineError(
+                "not entitled", "expected a user with a role that has `agent_writes`, got one without"
+            )
         return await self._calls[name](read_arguments(_ARGUMENTS[name], given))
 
     async def available(self) -> tuple[Tool, ...]:

@@ -77,7 +77,9 @@ def read_partials(value: bytes | None) -> Partials:
     # A longer key could not be stored: its partition would stop, in the middle of a batch
     # (test_a_group_with_a_long_key_is_refused).
     if any(len(state.key.encode()) > SUPPLIED_BYTES_MAX for state in message.states):
-        raise SowlineError("bad message", f"expected keys of groups of at most {SUPPLIED_BYTES_MAX} bytes")
+        raise SowlineError(
+            "bad message", f"expected keys of groups of at most {SUPPLIED_BYTES_MAX} bytes, got a longer one"
+        )
     return message
 
 

@@ -77,7 +77,9 @@ def retry(topic: str, offsets: tuple[int, ...], reason: str, url: str, connectio
     was published again; a second run publishes it once more.
     """
     if bool(offsets) == bool(reason):
-        raise click.UsageError("expected either offsets or a --reason")
+        raise click.UsageError(
+            f"expected either offsets or a --reason, got {'both' if reason else 'neither'}"
+        )
     # The oldest first: of two commands for one record, the later one must count in the end.
     letters = (
         [_at(url, connection, topic, offset) for offset in sorted(offsets)]

@@ -239,8 +239,10 @@ def _records(lines: Iterable[str], keyed: bool, key: str | None) -> Iterable[_Re
         raise SowlineError("bad request", "expected --key or --keyed, got both")
     if keyed:
         return _keyed_records(lines)
-    if key is not None and len(lines := list(lines)) != 1:
-        raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
+    if key is not None and (count := len(lines := list(lines))) != 1:
+        raise SowlineError(
+            "bad request", f"expected one record with a --key, got {count}; use --keyed for several"
+        )
     return (_Record(number, line, key) for number, line in enumerate(lines, 1))
 
 

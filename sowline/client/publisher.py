@@ -167,7 +167,9 @@ class Publisher:
         """
         named = data is not None or key is not None
         if (filter is not None) + (keys is not None) + named != 1:
-            raise SowlineError("bad request", "expected exactly one of filter, keys, data and key")
+            raise SowlineError(
+                "bad request", "expected exactly one of filter, keys, data and key, got none or several"
+            )
         if (keys is not None and not keys) or (filter is not None and not filter.strip()):
             raise SowlineError("bad request", "expected something to delete, got an empty selector")
         selected = {"filter": filter, "keys": keys, "key": key}

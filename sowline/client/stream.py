@@ -190,9 +190,12 @@ class Stream:
     def replace(self, **changes: Unpack[Selecting]) -> StreamReplacement:
         """Note the new request; replacements are sent and answered one after the other."""
         if unknown := changes.keys() - Selecting.__annotations__.keys():
-            raise TypeError(f"replacing a subscription can't change {min(unknown)}; open a new subscription")
+            raise TypeError(
+                f"expected only {', '.join(sorted(Selecting.__annotations__))} in a replacement, got"
+                f" {min(unknown)}; open a new subscription"
+            )
         if self.ask.is_query:
-            raise SowlineError("not supported", "a query can't be replaced, only a subscription")
+            raise SowlineError("not supported", "expected a subscription to replace, got a query")
         # Raises if the stream has ended: nothing would settle the replacement then.
         self.handle(Replace(dict(changes)))
         replacement = StreamReplacement()

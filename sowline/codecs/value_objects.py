@@ -119,7 +119,9 @@ def merged_values(body: bytes, delta: bytes, reserved: Reserved) -> bytes:
     while rest:
         before, fields, depth = rest.pop()
         if not depth:
-            raise SowlineError("too deep", f"expected at most {DEPTH_MAX} levels of nested objects to merge")
+            raise SowlineError(
+                "too deep", f"expected at most {DEPTH_MAX} levels of nested objects to merge, got more"
+            )
         for name, value in fields.items():
             old = before.get(name)
             if _is_merged(old, reserved) and _is_merged(value, reserved):

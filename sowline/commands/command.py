@@ -123,13 +123,15 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
     if ("publisher" in fields) != ("sequence" in fields):
         raise _bad("expected sow.publisher and sow.sequence together, got only one of them")
     if ("filter" in fields or "keys" in fields) and fields.get("command") != SOW_DELETE:
-        raise _bad("expected sow.filter and sow.keys only on a sow_delete")
+        raise _bad(
+            f"expected sow.filter and sow.keys only on a sow_delete, got a {fields.get('command', PUBLISH)}"
+        )
     if len(selectors := [name for name in ("filter", "keys", "key") if name in fields]) > 1:
         raise _bad(f"expected one selector, got both sow.{selectors[0]} and sow.{selectors[1]}")
     if "fields" in fields and fields.get("command") != DELTA_PUBLISH:
-        raise _bad("expected sow.fields only on a delta_publish")
+        raise _bad(f"expected sow.fields only on a delta_publish, got a {fields.get('command', PUBLISH)}")
     if "origin_time" in fields and "origin" not in fields:
-        raise _bad("expected sow.origin_time only with a sow.origin")
+        raise _bad("expected sow.origin_time only with a sow.origin, got it alone")
     _check_owners(fields)
     return Command(**fields)
 

@@ -66,7 +66,7 @@ def load_generator(name: str, options: Options) -> KeyGenerator:
         raise
     except Exception as error:
         raise _bad(
-            f"the key generator {name} refuses its options: {type(error).__name__}: {error}"
+            f"expected options that the key generator {name} accepts, got {type(error).__name__}: {error}"
         ) from error
     if not isinstance(version, str) or not version:
         raise _bad(f"expected a version, a non-empty text, of the key generator {name}, got {version!r}")
@@ -81,7 +81,7 @@ def _factory(name: str) -> Factory:
     try:
         factory: Factory = found.load()
     except Exception as error:
-        raise _bad(f"the key generator {name} ({found.value}) can't be loaded: {error}") from error
+        raise _bad(f"expected to load the key generator {name} from {found.value}, got: {error}") from error
     return factory
 
 

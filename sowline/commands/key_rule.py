@@ -51,7 +51,7 @@ class KeyRule(ABC):
         text = decoded_key(record.key or b"")
         if not text:
             raise SowlineError(
-                "key missing", "expected a body or a Kafka key that names the record to delete"
+                "key missing", "expected a body or a Kafka key that names the record to delete, got neither"
             )
         return text
 
@@ -175,7 +175,8 @@ class SuppliedKeys(_OwnKeys):
         if not text:
             where = "in the header sow.key" if self.takes_header else "as the Kafka key"
             raise SowlineError(
-                "key missing", f"expected a SOW key from the publisher, {where} (through the APIs as sow_key)"
+                "key missing",
+                f"expected a SOW key from the publisher, {where} (through the APIs as sow_key), got none",
             )
         return check_header_key(text) if self.takes_header else check_supplied(text)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _SENTENCES = {
-    "missing": "this field is required",
-    "extra_forbidden": "unknown field",
+    "missing": "expected this field, got nothing",
+    "extra_forbidden": "expected a known field",
     "model_type": "expected a mapping of fields to values",
     "dict_type": "expected a mapping of names to values",
     "tuple_type": "expected a list",

@@ -27,7 +27,7 @@ def text_or_file(what: str) -> Callable[[Any, ValidationInfo], Any]:
         directory = (info.context or {}).get("directory")
         if directory is None:
             raise ValueError(
-                f"expected the text of {what}: only in a topics.yaml on disk can it be in a file"
+                f"expected the text of {what}, got the name of a file: only a topics.yaml on disk may name files"
             )
         kept = {name: value for name, value in given.items() if name != "file"}
         if isinstance(references := given.get("references"), dict):

@@ -215,13 +215,15 @@ class HistoryDefinition(TopicsModel):
     @classmethod
     def _some(cls, window_ms: int) -> int:
         if not window_ms:
-            raise ValueError("expected a window of more than 0s; leave history out for none")
+            raise ValueError("expected a window of more than 0s, got 0s; leave history out for none")
         return window_ms
 
     @model_validator(mode="after")
     def _within(self) -> Self:
         if self.granularity > self.window:
-            raise ValueError("expected a granularity of at most the window")
+            raise ValueError(
+                f"expected a granularity of at most the window, {self.window} ms, got {self.granularity} ms"
+            )
         return self
 
 
@@ -230,5 +232,5 @@ def refuse_twice(what: str, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"{what} {name!r} is used twice")
+            raise ValueError(f"expected each {what} once, got {name!r} twice")
         seen.add(name)

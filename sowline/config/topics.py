@@ -76,16 +76,21 @@ class Topics(TopicsModel):
         named = {topic.name: topic for topic in self.topics}
         for fanout in self.fanouts:
             if fanout.topic not in named:
-                raise ValueError(f"fanout {fanout.name!r} reads topic {fanout.topic!r}, which is not defined")
+                raise ValueError(
+                    f"expected a defined topic for fanout {fanout.name!r} to read, got {fanout.topic!r}: define it,"
+                    f" or name another"
+                )
             if fanout.message_type != JSON and fanout.schema_of(named[fanout.topic]) is None:
                 raise ValueError(
-                    f"fanout {fanout.name!r} is written as {fanout.message_type} and has no schema, but topic"
-                    f" {fanout.topic!r} has message type {named[fanout.topic].message_type}"
+                    f"expected a schema for fanout {fanout.name!r}, which is written as {fanout.message_type}, got"
+                    f" none: give it one, because topic {fanout.topic!r} has message type"
+                    f" {named[fanout.topic].message_type}"
                 )
             options = fanout.reading
             if (options.intrinsics or options.no_redundant) and not named[fanout.topic].documents:
                 raise ValueError(
-                    f"fanout {fanout.name!r} has options of documents, but topic {fanout.topic!r} has none"
+                    f"expected a topic with documents: true for fanout {fanout.name!r}, got {fanout.topic!r}: leave"
+                    " out intrinsics and no_redundant, or read another topic"
                 )
         return self
 
@@ -103,7 +108,10 @@ class Topics(TopicsModel):
         for view in self.computed:
             for read in view.read_topics:
                 if read not in names:
-                    raise ValueError(f"view {view.name!r} reads topic {read!r}, which is not defined")
+                    raise ValueError(
+                        f"expected a defined topic for view {view.name!r} to read, got {read!r}: define it, or name"
+                        f" another"
+                    )
         found = {topic.name: topic for topic in self.topics}
         if cyclic := [view.name for view in self.computed if view.name not in found]:
             raise ValueError(
@@ -113,7 +121,8 @@ class Topics(TopicsModel):
             for read in view.read_topics:
                 if not found[read].has_sow:
                     raise ValueError(
-                        f"view {view.name!r} reads topic {read!r}, which keeps no records (sow: false)"
+                        f"expected a topic with records for view {view.name!r} to read, got {read!r}, which has sow:"
+                        f" false"
                     )
             for join in view.joins:
                 _check_join(view, join, found[join.topic])
@@ -152,8 +161,8 @@ def _check_join(view: ComputedTopic, join: Join, topic: TopicDefinition) -> None
     named = {str(theirs) for _, theirs in join.equalities}
     if not keys:
         raise ValueError(
-            f"view {view.name!r} joins topic {join.topic!r}, {_why_no_key(topic)}: add multiply: true, so that"
-            " several records may fit, or join a topic with key fields"
+            f"expected a topic with key fields for view {view.name!r} to join, got {join.topic!r},"
+            f" {_why_no_key(topic)}: add multiply: true, so that several records may fit, or join another topic"
         )
     if named != keys or len(join.equalities) != len(keys):
         raise ValueError(

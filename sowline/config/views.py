@@ -264,7 +264,7 @@ class ViewDefinition(ComputedTopic):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"expected a different name for each joined topic, got as: {twice[0]} twice")
         if paths and fields is None:
-            raise ValueError("expected a projection with a grouping, such as COUNT(1) AS /records")
+            raise ValueError("expected a projection with a grouping, such as COUNT(1) AS /records, got none")
         if fields is None:
             return self
         if fields.nondeterministic:
@@ -276,7 +276,8 @@ class ViewDefinition(ComputedTopic):
         ]
         if aggregates and not paths:
             raise ValueError(
-                "expected a grouping with an aggregate (a view of one group can group by a field that is always null)"
+                "expected a grouping with an aggregate, got none (a view of one group can group by a field that is"
+                " always null)"
             )
         return self
 

@@ -64,6 +64,6 @@ def _list(text: str, name: str) -> yaml.SequenceNode | None:
         if key.value == name:
             if not isinstance(value, yaml.SequenceNode):
                 # A second list of this name would be added at the end.
-                raise TypeError(f"expected a list of {name}")
+                raise TypeError(f"expected a list of {name}, got another value")
             return value
     return None

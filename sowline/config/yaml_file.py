@@ -272,7 +272,9 @@ def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
     if dollar or text == "$":
         return "$"
     if name is None:
-        raise ValueError("expected ${NAME} or ${NAME:-default}; write $$ for a $ before a {")
+        raise ValueError(
+            f"expected ${{NAME}} or ${{NAME:-default}}, got {text}; write $$ for a $ before a {{"
+        )
     value = environment.get(name)
     if default is not None:
         return value or default

@@ -186,7 +186,7 @@ class Cluster:
         if found < wanted:
             raise SowlineError(
                 "bad topic",
-                f"Kafka topic {name} has {found} partitions; its definition says {wanted}. Add partitions",
+                f"expected {wanted} partitions of Kafka topic {name}, got {found}: add partitions",
             )
 
     def _check_uncompacted(self, changes: str) -> None:
@@ -194,8 +194,8 @@ class Cluster:
         if "compact" in self.settings(changes)["cleanup.policy"]:
             raise SowlineError(
                 "bad topic",
-                f"Kafka topic {changes} holds the changes of a topic with a SOW; its definition says sow: false. "
-                "Define a new topic, or another log",
+                f"expected no changes topic of a topic with a SOW with sow: false, got {changes}: define a new"
+                " topic, or another log",
             )
 
     def _settle(self, name: str, wanted: dict[str, str]) -> None:

@@ -121,7 +121,7 @@ def read_define(value: bytes | None) -> tuple[Limits, Limits]:
     try:
         given = orjson.loads(value or b"")
         if not isinstance(given, dict) or set(given) != {"was", "now"}:
-            raise ValueError('expected {"was": …, "now": …}')
+            raise ValueError('expected {"was": …, "now": …}, got other fields')
         return Limits.read(given["was"]), Limits.read(given["now"])
     except ValueError as error:
         raise SowlineError(

@@ -28,7 +28,9 @@ def _merge(old: bytes, delta: bytes, depth: int) -> bytes:
     # Python's stack is limited, and the free part of it depends on the caller. The result of a log record must not:
     # every replay has to refuse the same deltas (test_merging_has_a_depth).
     if not depth:
-        raise SowlineError("too deep", f"expected at most {DEPTH_MAX} levels of nested objects to merge")
+        raise SowlineError(
+            "too deep", f"expected at most {DEPTH_MAX} levels of nested objects to merge, got more"
+        )
     merged, changed = _fields(old), _fields(delta)
     if (
         delta.count(b"{") == 1

@@ -101,7 +101,8 @@ def _segment_steps(segment: re.Match[str], text: str) -> list[Step]:
         # Python's `int` refuses more than 4,300 digits by an error of its own (test_an_endless_subscript_is_refused).
         if len(number) > SUBSCRIPT_DIGITS_MAX:
             raise PathError(
-                f"expected a subscript of at most {SUBSCRIPT_DIGITS_MAX} digits in {_excerpt(text)!r}"
+                f"expected a subscript of at most {SUBSCRIPT_DIGITS_MAX} digits in {_excerpt(text)!r}, got"
+                f" {len(number)}"
             )
         return [int(number)]
     names = bracketed[1:].split("/")

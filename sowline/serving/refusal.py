@@ -45,7 +45,7 @@ def refused(error: SowlineError, status: int | None = None, retry_seconds: float
 
 def left_topic(topic: str) -> SowlineError:
     """Return the error for what reads a topic that is no longer defined."""
-    return SowlineError("invalid topic", f"topic {topic} has left topics.yaml")
+    return SowlineError("invalid topic", f"expected a topic in topics.yaml, got {topic}, which has left it")
 
 
 def no_sow(topic: str) -> SowlineError:

@@ -23,12 +23,12 @@ class QueryLimits:
         if result.returned > self.records_max:
             raise SowlineError(
                 "result too large",
-                f"expected at most {self.records_max} records; narrow the filter, or ask for top_n",
+                f"expected at most {self.records_max} records, got more; narrow the filter, or ask for top_n",
             )
         if result.bytes > self.bytes_max:
             raise SowlineError(
                 "result too large",
-                f"expected at most {self.bytes_max} bytes; narrow the filter, or select fewer fields",
+                f"expected at most {self.bytes_max} bytes, got more; narrow the filter, or select fewer fields",
             )
 
 

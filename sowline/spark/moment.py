@@ -34,7 +34,7 @@ def read_positions(text: str, log: str, partitions: int) -> Positions | None:
         raise invalid_bookmark(f"expected a bookmark of {log}, got one of {', '.join(positions)}")
     beyond = sorted(number for number in positions[log] if number >= partitions)
     if beyond:
-        raise invalid_bookmark(f"{log} has no partition {beyond[0]}, it has {partitions}")
+        raise invalid_bookmark(f"expected a partition of {log} below {partitions}, got {beyond[0]}")
     missing = [number for number in range(partitions) if number not in positions[log]]
     if missing:
         raise invalid_bookmark(

@@ -373,13 +373,17 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
     def _prove(self, _: ServiceSignal) -> list[Action]:
         """Allow a checksum; it is due when the subscription is live."""
         if self.is_over:
-            raise SowlineError("not supported", "expected a subscription that has not ended")
+            raise SowlineError(
+                "not supported", "expected a subscription that has not ended, got one that has"
+            )
         if self.terms.is_paced:
             raise SowlineError(
-                "not supported", "expected a subscription without an end or a rate that is not paused"
+                "not supported", "expected a subscription without an end or a rate, got one with it"
             )
         if self.is_paused:
-            raise SowlineError("not supported", "this subscription is paused: resume it first")
+            raise SowlineError(
+                "not supported", "expected a subscription that runs, got a paused one: resume it first"
+            )
         return []
 
 

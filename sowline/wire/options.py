@@ -277,7 +277,8 @@ def _projection(clause: str) -> str:
     text = _between_brackets("projection", clause)
     if len(text.encode()) > PROJECTION_BYTES_MAX:
         raise SowlineError(
-            "projection clause too large", f"expected a projection of at most {PROJECTION_BYTES_MAX} bytes"
+            "projection clause too large",
+            f"expected a projection of at most {PROJECTION_BYTES_MAX} bytes, got {len(text.encode())}",
         )
     if not text:
         raise _invalid("expected projection=[…] to hold at least one field, got none")

@@ -203,7 +203,8 @@ def _read_sow_keys(kind: type, given: Any) -> SowKeys:
     keys = list(split_keys(given)) if isinstance(given, str) else given
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ValueError(
-            "Expected SOW keys as an array of strings, as a comma-separated string, or as a string with a JSON array"
+            "Expected SOW keys as an array of strings, as a comma-separated string, or as a string with a JSON array,"
+            f" got {str(given)[:60]}"
         )
     return SowKeys(keys)
 

@@ -118,6 +118,8 @@ def everything() -> Values:
             "egress": [{"to": [{"ipBlock": {"cidr": "10.2.0.0/16"}}], "ports": [{"port": 8083}]}],
         },
         "serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "prometheus"}},
+        "alerts": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboard": {"enabled": True},
         "materializer": service | {"storage": {"className": "fast"}, "standby": True},
         "queryService": service
         | {"autoscaling": {"enabled": True, "maxReplicas": 8}}

@@ -45,6 +45,11 @@ CUSTOM = (
         "v0.85.0",
         "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
     ),
+    (
+        "github.com/prometheus-operator/prometheus-operator",
+        "v0.85.0",
+        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+    ),
 )
 
 Schema = dict[str, Any]

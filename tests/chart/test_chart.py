@@ -228,7 +228,9 @@ def of_kind(objects: Objects, kind: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", ["NetworkPolicy", "ServiceMonitor", "HorizontalPodAutoscaler"])
+@pytest.mark.parametrize(
+    "kind", ["NetworkPolicy", "ServiceMonitor", "PrometheusRule", "HorizontalPodAutoscaler"]
+)
 def test_what_is_off_by_default(kind: str, render: Render) -> None:
     """What needs something of the cluster is not installed unless it is asked for."""
     assert not of_kind(render(least()), kind)

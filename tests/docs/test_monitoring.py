@@ -99,10 +99,11 @@ def test_counters_are_asked_for_their_rate() -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
-    """It waits before it fires, tells how bad it is, and leads to its section, which says the three things."""
+    """It waits, tells how bad it is and what to do, and leads to its section, which says the three things."""
     assert rule["for"]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert rule["annotations"]["summary"]
+    assert rule["annotations"]["description"].endswith(f". See docs/runbooks.md, {rule['alert']}")
     page, _, section = rule["annotations"]["runbook_url"].partition("#")
     assert (page, section) == ("docs/runbooks.md", rule["alert"].lower())
     text = RUNBOOKS.split(f"## {rule['alert']}\n")[1].split("\n## ")[0]

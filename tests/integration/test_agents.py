@@ -356,7 +356,7 @@ async def test_an_agent_writes_by_a_right(agents: Agents, endpoint: str) -> None
     async with agent(agents, endpoint, "root") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == [tool.name for tool in TOOLS]
         refused = await refusal(client, "publish", **own, record={"id": run})
-        assert refused == "not entitled: expected a user with a role that has `agent_writes`"
+        assert refused == "not entitled: expected a user with a role that has `agent_writes`, got one without"
         assert (await refusal(client, "delete", **own, sow_keys=["1"])) == refused
 
 

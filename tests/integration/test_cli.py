@@ -556,7 +556,7 @@ def test_integers_of_any_size_arrive_as_they_are(shell: Shell, addresses: dict[s
         ("sowline topics -u nowhere", "bad request: expected a URL"),
         (
             "sowline up --config /dev/null --data-dir /dev/null/x",
-            "/dev/null, line 1: topics: this field is required",
+            "/dev/null, line 1: topics: expected this field, got nothing",
         ),
     ],
 )

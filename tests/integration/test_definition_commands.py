@@ -136,7 +136,7 @@ def test_a_file_that_is_wrong_is_not_applied(desk: Desk) -> None:
     """Its errors name their lines."""
     ended = desk.run("apply", desk.write("topics:\n- {name: orders}\n"))
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "line 2: topics.0.key (orders): this field is required" in ended.stderr
+    assert "line 2: topics.0.key (orders): expected this field, got nothing" in ended.stderr
 
 
 def test_a_removed_topic_is_dropped(desk: Desk) -> None:

@@ -167,7 +167,7 @@ def test_a_removed_topic_ends_its_subscriptions(serving: Serving) -> None:
         assert [next(stream).command for stream in (trades, page)] == ["group_begin"] * 2
         serving.redefine(serving.topic("orders"))
         for stream in (trades, page):
-            with pytest.raises(SowlineError, match=r"has left topics\.yaml") as ended:
+            with pytest.raises(SowlineError, match=r"which has left it") as ended:
                 list(stream)
             assert ended.value.reason == "invalid topic"
         client.publish(serving.name("orders"), {"id": 7})

@@ -238,7 +238,7 @@ def test_a_changed_definition_is_refused(kafka: str, tmp_path_factory: pytest.Te
             made.config.write_text(respelled(made, *fields))
             third = made.service("materializer").start()
             wait_for(stopped_by(third), f"the materializer to refuse {fields}")
-            assert f"topic {name} was made under another definition" in third.log
+            assert f"the definition that made the state of topic {name}, got another" in third.log
             third.stop()
 
 

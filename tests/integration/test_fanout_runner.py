@@ -414,7 +414,7 @@ def test_switched_deltas(delta_fanout: Fanout) -> None:
         delta_fanout.fanout.stop()
     delta_fanout.system.config.write_text(text.replace("north", "south"))
     delta_fanout.fanout.start()
-    wait_for(lambda: "has another filter" in delta_fanout.fanout.log, "the fanout to stop")
+    wait_for(lambda: "expected the filter, select list" in delta_fanout.fanout.log, "the fanout to stop")
     assert http_status(f"{delta_fanout.fanout.url}/readyz") == 503
     copy = copy_of(delta_fanout, 0)
     assert copy.records == model_of(delta_fanout.system, delta_fanout.topic).sow(FILTER)

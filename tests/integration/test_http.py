@@ -257,7 +257,7 @@ def test_stopped_partition(kafka: str, tmp_path_factory: pytest.TempPathFactory)
         )
         second = made.service("materializer").start()
         assert wait_for_text(second, "readyz")["message"].startswith(
-            f"{name} [0]: the state of topic {name} was made under another definition"
+            f"{name} [0]: expected the definition that made the state of topic {name}, got another"
         )
         assert http_status(f"{second.url}/healthz") == 200
         assert second.metric("sowline_partitions_stopped") == 1

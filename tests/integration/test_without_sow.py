@@ -65,7 +65,7 @@ def test_a_topic_with_a_sow_is_not_made_one_without(kafka: str, prefix: str, tmp
     rig = Rig(kafka, f"{prefix}kept", tmp_path / "sow")
     ensure_topics(rig.settings.kafka_client, rig.topics)
     without = Stream(kafka, f"{prefix}kept", tmp_path / "sow")
-    with pytest.raises(SowlineError, match="holds the changes of a topic with a SOW") as error:
+    with pytest.raises(SowlineError, match="expected no changes topic of a topic with a SOW") as error:
         ensure_topics(rig.settings.kafka_client, without.topics)
     assert error.value.reason == "bad topic"
     assert without.settings_of(rig.topic.changes)["cleanup.policy"] == "compact"

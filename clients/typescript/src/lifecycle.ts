@@ -169,7 +169,7 @@ export class ClientMachine {
 
   #refuse(name: string): void {
     if (name === "replace") {
-      throw this.error ?? new SowlineError("disconnected", "expected a subscription that has not ended");
+      throw this.error ?? new SowlineError("disconnected", "expected a subscription that has not ended, got one that has");
     }
     const got = `expected no ${name} while the subscription is ${this.state}`;
     if (name === "connected") throw new SowlineError("internal", got);

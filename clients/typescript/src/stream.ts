@@ -90,7 +90,7 @@ export class Stream {
   /** Note a new request; replacements are sent and answered one after the other. */
   replace(changes: Selecting): Promise<void> {
     if (this.machine.ask.isQuery) {
-      throw new SowlineError("not supported", "a query can't be replaced, only a subscription");
+      throw new SowlineError("not supported", "expected a subscription to replace, got a query");
     }
     this.handle({ type: "replace", changes });
     const settled = new Deferred();

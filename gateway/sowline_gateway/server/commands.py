@@ -227,7 +227,7 @@ class GatewayCommands(SessionCommands):
             raise SowlineError(
                 "too many subscriptions",
                 f"expected at most {UNSHARED_MAX} subscriptions to pages and groups, or with an end or a rate, on one"
-                " connection to a gateway",
+                " connection to a gateway, got one more",
             )
         if request.is_window:
             topic = chosen_topic(request.topic, self._nodes.topics, self._runner.rights.read)

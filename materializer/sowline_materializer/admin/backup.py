@@ -101,8 +101,8 @@ def _write_part(making: Path, offline: OfflineCopies) -> BackupPart:
     if copy.checkpoint.under(offline.definition) is None:
         raise SowlineError(
             "definition changed",
-            f"the state of {offline.name} was made under another definition than that in topics.yaml. Restore "
-            "that first",
+            f"expected the definition under which the state of {offline.name} was made, got another in topics.yaml."
+            " Restore the first one",
         )
     file = making / f"{offline.partition}.records.gz"
     with file.open("wb") as raw:

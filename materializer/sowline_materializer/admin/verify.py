@@ -125,8 +125,8 @@ def _require_definition(offline: OfflineCopies, copy: OfflineCopy) -> None:
     if copy.checkpoint.under(offline.definition) is None:
         raise SowlineError(
             "definition changed",
-            f"topic {offline.definition.name} was defined otherwise when the state of {offline.name} was made. "
-            "Restore topics.yaml, or run sowline rebuild",
+            f"expected topic {offline.definition.name} as it was defined when the state of {offline.name} was made,"
+            " got another definition. Restore topics.yaml, or run sowline rebuild",
         )
 
 

@@ -87,8 +87,9 @@ class Recovery:
         if checkpoint is None:
             raise SowlineError(
                 "definition changed",
-                f"the state of topic {self._definition.name} was made under another definition. Restore"
-                f" {self._definition.deciding} in topics.yaml, or stop the materializers and run sowline rebuild",
+                f"expected the definition that made the state of topic {self._definition.name}, got another. Restore"
+                f" {self._definition.deciding} in topics.yaml, or stop the materializers and run"
+                " sowline rebuild",
             )
         if checkpoint is opened.checkpoint:
             return opened

@@ -77,7 +77,9 @@ async def _wait_for_bookmark(
             )
         for chain in readers:
             if beyond := [n for n in positions if n >= chain[0].definition.partitions]:
-                raise invalid_bookmark(f"{log} has no partition {beyond[0]}")
+                raise invalid_bookmark(
+                    f"expected a partition of {log} below {chain[0].definition.partitions}, got {beyond[0]}"
+                )
             # A shard need not hold the partitions of a view between. Its gateway demands the positions of that view
             # (test_a_view_of_a_view_whose_partitions_are_elsewhere).
             if len(chain) > 2 and not state.shard.is_whole and chain[-2].definition.log in at_least:

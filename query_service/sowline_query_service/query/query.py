@@ -306,7 +306,7 @@ class Query:
         if self._worked > self._limits.seconds_max:
             raise SowlineError(
                 "query too long",
-                f"expected at most {self._limits.seconds_max:g} seconds of work; narrow the filter",
+                f"expected at most {self._limits.seconds_max:g} seconds of work, got more; narrow the filter",
             )
 
 

@@ -269,7 +269,7 @@ def _check_partitions(positions_by_log: PositionsByLog, topics: list[TopicState]
         raise _other_logs(positions_by_log, topics)
     for log, positions in positions_by_log.items():
         if beyond := [number for number in positions if number >= counts[log]]:
-            raise invalid_bookmark(f"{log} has no partition {beyond[0]}")
+            raise invalid_bookmark(f"expected a partition of {log} below {counts[log]}, got {beyond[0]}")
 
 
 def _other_logs(positions_by_log: PositionsByLog, topics: list[TopicState]) -> SowlineError:
@@ -291,8 +291,7 @@ def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicS
         return None
     raise SowlineError(
         "no history",
-        f"topic {lacking[0]} keeps no history, so it has no past records; read the current ones, or give the option"
-        " current",
+        f"expected a topic with a history, got {lacking[0]}; read the current records, or give the option current",
     )
 
 

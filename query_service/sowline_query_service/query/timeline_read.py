@@ -252,7 +252,8 @@ class TimelineReader:
             if size > self._bytes_max and len(found) > 1:
                 raise SowlineError(
                     "result too large",
-                    f"expected at most {self._bytes_max} bytes of a timeline; ask for fewer writes with limit",
+                    f"expected at most {self._bytes_max} bytes of a timeline, got more; ask for fewer writes with"
+                    f" limit",
                 )
         return found
 

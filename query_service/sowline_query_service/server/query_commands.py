@@ -117,7 +117,9 @@ class QueryCommands:
         fetched = self._fetches.get(request.id_of_query)
         if fetched is None or fetched.done() or request.top_n is None:
             raise SowlineError(
-                "bad request", "expected a fetch with a top_n, and the query_id of a query that waits for it"
+                "bad request",
+                f"expected a fetch with a top_n, and the query_id of a query that waits for it, got"
+                f" {request.id_of_query!r}",
             )
         skip = request.skip_n or 0
         fetched.set_result((skip, skip + request.top_n))

@@ -87,7 +87,9 @@ class FixNormalizer:
 
     def _entries(self, name: str, value: Any, groups: GroupMembers) -> list[Document]:
         if not isinstance(value, list) or not all(isinstance(entry, dict) and entry for entry in value):
-            raise bad_message(f"expected an array of objects with the entries of the group {excerpt(name)}")
+            raise bad_message(
+                f"expected an array of objects with the entries of the group {excerpt(name)}, got {str(value)[:60]}"
+            )
         return arranged_entries(name, [self._entry(name, entry, groups) for entry in value], groups)
 
     def _entry(self, count_name: str, entry: Document, groups: GroupMembers) -> Document:

@@ -36,7 +36,9 @@ def _root(document: bytes) -> str:
 def _merged(old: bytes | msgspec.Raw, delta: bytes | msgspec.Raw, depth: int) -> bytes:
     # As in `merge`: whether a delta is refused must not depend on the stack of the caller.
     if not depth:
-        raise SowlineError("too deep", f"expected at most {DEPTH_MAX} levels of nested elements to merge")
+        raise SowlineError(
+            "too deep", f"expected at most {DEPTH_MAX} levels of nested elements to merge, got more"
+        )
     members = _members(old)
     for name, value in _members(delta).items():
         before = members.get(name)

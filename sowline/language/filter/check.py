@@ -90,7 +90,7 @@ def _check_call(call: Call) -> None:
     function = FUNCTIONS.get(call.name)
     if function is None:
         raise FilterError(
-            f"unknown function {_excerpt(call.name)} at column {call.column}{_suggestion(call.name)}",
+            f"expected a known function at column {call.column}, got {_excerpt(call.name)}{_suggestion(call.name)}",
             call.column,
         )
     if not function.takes(len(call.arguments)):

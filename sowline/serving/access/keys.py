@@ -152,7 +152,7 @@ def read_keys(text: bytes) -> tuple[PublicKey, ...]:
     found = orjson.loads(text)
     listed = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("expected a set of keys, a JSON object with the list `keys`")
+        raise ValueError(f"expected a set of keys, a JSON object with the list `keys`, got {text[:60]!r}")
     keys = tuple(key for each in listed if (key := _public_key(each)) is not None)
     if listed and not keys:
         raise ValueError(f"expected at least one usable key, got {len(listed)} unusable ones")

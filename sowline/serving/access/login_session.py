@@ -50,9 +50,7 @@ class LoginSession:
     def identity(self) -> Identity:
         """The identity of the user; raises `logon required`."""
         if self._identity is None:
-            raise SowlineError(
-                "logon required", "expected the command logon with a token as the first command"
-            )
+            raise SowlineError("logon required", "expected the command logon with a token first, got another")
         return self._identity
 
     @property

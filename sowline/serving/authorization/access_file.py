@@ -26,7 +26,9 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 def _hash(text: str) -> str:
     if not _SHA256.fullmatch(text):
-        raise ValueError("expected a SHA-256 as 64 hexadecimal digits: `sowline token` writes the line")
+        raise ValueError(
+            "expected a SHA-256 as 64 hexadecimal digits, got another text: `sowline token` writes the line"
+        )
     return text
 
 

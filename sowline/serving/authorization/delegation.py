@@ -40,7 +40,9 @@ def headers_of(rights: Rights) -> list[tuple[str, str]]:
     text = b64encode(compress(json.dumps(role).encode())).decode()
     if len(text) > CHARS_MAX:
         raise SowlineError(
-            "not supported", f"the rights of this user are too long for a gateway: {len(text)} characters"
+            "not supported",
+            f"expected rights of at most {CHARS_MAX} characters for a user of a gateway, got {len(text)}: give the"
+            " user fewer roles",
         )
     return [(HEADER, text[start : start + LINE_CHARS]) for start in range(0, len(text), LINE_CHARS)]
 
@@ -54,7 +56,8 @@ def acting(identity: Identity, headers: Sequence[str]) -> Identity:
     """Return the identity of a gateway with the rights in the headers; raise `not entitled` or `bad request`."""
     if not identity.own_rights.is_gateway:
         raise SowlineError(
-            NOT_ENTITLED, f"expected a user with a role that has `gateway`, to send the header {HEADER}"
+            NOT_ENTITLED,
+            f"expected a user with a role that has `gateway`, got one without: {HEADER} is for gateways",
         )
     return identity.acting_with(_read("".join(headers)))
 

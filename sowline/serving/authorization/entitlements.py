@@ -146,7 +146,9 @@ class Entitlements:
     def require_whole(self, topic: str, why: str) -> None:
         """Raise `not entitled`, with the reason, unless all records and fields of a topic are covered."""
         if topic not in self or not self.of(topic).is_whole:
-            raise SowlineError(NOT_ENTITLED, f"{why}: you need the right to {self._to} all of {topic}")
+            raise SowlineError(
+                NOT_ENTITLED, f"expected the right to {self._to} all of {topic}, got less: {why}"
+            )
 
     def __bool__(self) -> bool:
         return bool(self._listed)
@@ -265,7 +267,7 @@ def chosen_topics(name: str, topics: Collection[str], entitlements: Entitlements
     if not all(each in entitlements for each in chosen):
         raise SowlineError(
             NOT_ENTITLED,
-            f"the pattern {excerpt(name)} matches topics that you may not read; you may read: {mine}",
+            f"expected a pattern of topics that you may read ({mine}), got {excerpt(name)}",
         )
     return chosen
 
@@ -297,7 +299,7 @@ def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:
         )
     raise SowlineError(
         NOT_ENTITLED,
-        f"you may read different fields of {', '.join(topics)}; read each topic separately",
+        f"expected topics of which you may read the same fields, got {', '.join(topics)}; read each separately",
     )
 
 
@@ -326,8 +328,8 @@ def check_fields(
     if any(_is_of_whole(node) for tree in trees for node in walk(tree)):
         raise SowlineError(
             NOT_ENTITLED,
-            "a condition and MESSAGE_SIZE() read the whole record, but you may read only some of its fields; filter"
-            " by these fields",
+            f"expected only fields that you may read ({entitlement.select.text}), got a condition or MESSAGE_SIZE(),"
+            " which reads the whole record; filter by these fields",
         )
     asked = {*paths, *chain.from_iterable(map(paths_of, trees))}
     if hidden := sorted(str(path) for path in asked if not entitlement.select.keeps(path)):

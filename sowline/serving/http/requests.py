@@ -30,7 +30,7 @@ HEADER_CHARS_MAX = 2000
 def require_admin(request: HttpRequest) -> None:
     """Raise `not entitled` unless the user is an administrator."""
     if not request.state.identity.rights.is_admin:
-        raise SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`")
+        raise SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`, got one without")
 
 
 def path_of(request: HttpRequest) -> str:
@@ -89,7 +89,7 @@ async def sow_fields_in(request: HttpRequest, bytes_max: int, own: Sequence[str]
                 "bad request", why_not_json(body, error, "a JSON object as the body")
             ) from error
         if not isinstance(given, dict):
-            raise SowlineError("bad request", "expected a JSON object as the body")
+            raise SowlineError("bad request", f"expected a JSON object as the body, got {str(given)[:60]}")
         fields |= given
     if unknown := fields.keys() - {*QUERY_FIELDS, *own}:
         accepted = ", ".join((*QUERY_FIELDS, *own))

@@ -74,7 +74,7 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
         partitions = (number,)
     if "before" in given and len(partitions) > 1:
         raise SowlineError(
-            "bad request", "expected a partition together with before, which is an offset of it"
+            "bad request", "expected a partition together with before, which is an offset of it, got none"
         )
     before = _number("before", given["before"], 0, OFFSET_MAX) if "before" in given else None
     limit = _number("limit", given["limit"], 1, LIMIT_MAX) if "limit" in given else LIMIT

@@ -134,19 +134,21 @@ class OpenSubscriptions:
     def _replaced(self, request: Subscribe, sub_id: str) -> _Entry | None:
         """Return the subscription that a new one replaces, if any; raise if it may not begin."""
         if not sub_id:
-            raise SowlineError("invalid subid", "expected a sub_id or a command_id to name the subscription")
+            raise SowlineError(
+                "invalid subid", "expected a sub_id or a command_id to name the subscription, got neither"
+            )
         replaced = self._entries.get(sub_id)
         # A gateway limits its own clients; its connection has the subscriptions of all of them.
         is_full = len(self._entries) >= SUBSCRIPTIONS_MAX and not self._runner.is_of_gateway
         if replaced is None and is_full:
             raise SowlineError(
                 "too many subscriptions",
-                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection",
+                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection, got one more",
             )
         if replaced is not None and not request.options.replace:
             raise SowlineError(
                 "subid in use",
-                f"subscription {sub_id!r} already exists; unsubscribe it first, or set the option replace",
+                f"expected an unused sub_id, got {sub_id!r}; unsubscribe it first, or set the option replace",
             )
         if replaced is not None:
             _check_format(replaced.request, request)
@@ -158,7 +160,8 @@ class OpenSubscriptions:
         """End the subscriptions and the query that a request names."""
         if not request.sub_id and not request.query_id:
             raise SowlineError(
-                "invalid subid", "expected a sub_id (one, several with commas, or all) or a query_id"
+                "invalid subid",
+                "expected a sub_id (one, several with commas, or all) or a query_id, got neither",
             )
         # Raises before anything is ended: a command with one wrong sub_id has no effect
         # (test_unsubscribe_of_what_does_not_exist_fails).

@@ -42,7 +42,8 @@ class RunningQueries:
             if slot is not None:
                 slot.free()
             raise SowlineError(
-                "queryid in use", f"query {query_id!r} is still running; give this one another query_id"
+                "queryid in use",
+                f"expected an unused query_id, got {query_id!r}, which is still running",
             )
         task = self._runner.start(request, run if slot is None else partial(_run_in, slot, run), "completed")
         self._running[query_id] = request, task

@@ -110,7 +110,8 @@ def _named(topic: TopicDefinition, key: str, sow_key: str) -> str:
     if key or not topic.has_sow or topic.key_paths:
         raise SowlineError(
             "bad request",
-            "expected the key of a document; sow_key is allowed only if publishers give the keys",
+            f"expected the key of a document of {topic.name}, got a sow_key, which is allowed only if publishers"
+            f" give the keys",
         )
     return sow_key
 

@@ -54,16 +54,16 @@ class RecordCheck:
         A document reads with the fields of the `template` after the write.
         """
         for body in held:
-            self._check(orjson.loads(body), "you may not change this record")
+            self._check(orjson.loads(body), "one of a record that does not match")
         if write.body is not None and write.command != SOW_DELETE:
             is_laid_over = write.command == DELTA_PUBLISH and held
             body = self.topic.merged(held[0], write.body) if is_laid_over else write.body
             # Whatever the write has under their names (test_what_is_written_reads_with_the_template).
-            self._check(read_with(orjson.loads(body), template), "you may not write this record")
+            self._check(read_with(orjson.loads(body), template), "one after which its record does not match")
 
-    def _check(self, read: dict[str, Json], why: str) -> None:
+    def _check(self, read: dict[str, Json], got: str) -> None:
         if not self.allowed.matches(read):
-            raise _refused(self.allowed, why)
+            raise _refused(self.allowed, got)
 
 
 def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -> RecordCheck | None:
@@ -80,13 +80,13 @@ def check_of(write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -
     if write.is_unread:
         raise _refused(
             allowed,
-            "the message names a schema that is not known here, so you need the right to write all of"
-            f" {topic.name}; send JSON",
+            "a message whose schema is not known here: send JSON, or ask for the right to write all of"
+            f" {topic.name}",
         )
     if write.key is None and write.body is not None and topic.has_sow:
         raise _refused(
             allowed,
-            "the record is known only when the message is applied, so you need the right to write all of"
+            "a message whose record is known only when it is applied: ask for the right to write all of"
             f" {topic.name}",
         )
     if write.key is None:
@@ -99,12 +99,15 @@ def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
     if allowed != ALL:
         raise _refused(
             allowed,
-            "the effect of a delta is known only when it is applied; send a publish or a delta_publish",
+            "a delta, whose effect is known only when it is applied: send a publish or a delta_publish",
         )
     rights.read.require_whole(
         name, "a delta can test what a document holds. Send a publish or a delta_publish instead"
     )
 
 
-def _refused(allowed: Filter, why: str) -> SowlineError:
-    return SowlineError(NOT_ENTITLED, f"{why}; you may write only records that match {allowed.text}")
+def _refused(allowed: Filter, got: str) -> SowlineError:
+    return SowlineError(
+        NOT_ENTITLED,
+        f"expected a write of records that match {allowed.text}, the only ones that you may write, got {got}",
+    )

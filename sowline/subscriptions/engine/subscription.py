@@ -234,8 +234,8 @@ def require_sent_before(filter: Filter, where: str) -> None:
     require_deterministic(filter, where)
     for call in _without_value_before(filter):
         raise FilterError(
-            f"{call.name} at column {call.column} can't be used in {where}: a change does not have it of"
-            " the record before",
+            f"{call.name} at column {call.column} can't be used in {where}; expected only functions that a change has"
+            " of the record before",
             call.column,
         )
 

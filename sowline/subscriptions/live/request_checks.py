@@ -21,7 +21,10 @@ def check_window(request: Subscribe) -> None:
             f"expected sow_and_subscribe or sow_and_delta_subscribe for {kind} subscription, got {request.command}",
         )
     if request.sow_keys:
-        raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
+        raise SowlineError(
+            "not supported",
+            f"expected no sow_keys in {kind} subscription, got {len(request.sow_keys)}; use a filter",
+        )
     if request.skip_n is not None and (request.top_n or 0) > PAGE_RECORDS_MAX:
         raise SowlineError(
             "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {request.top_n}"
@@ -38,7 +41,7 @@ def check_pace(request: Subscribe) -> None:
         )
     if not request.bookmark:
         raise SowlineError(
-            "invalid options", "expected a bookmark together with a rate, to replay from there"
+            "invalid options", "expected a bookmark together with a rate, to replay from there, got none"
         )
 
 
@@ -64,8 +67,8 @@ def check_window_replaced(topic_before: str, topic: str) -> None:
     if topic_before != topic:
         raise SowlineError(
             "not supported",
-            f"a subscription to a page or groups of {topic_before} can't be replaced by one of {topic}; unsubscribe"
-            " first",
+            f"expected the topic of the replaced subscription to a page or groups, {topic_before}, got {topic};"
+            " unsubscribe first",
         )
 
 
@@ -93,7 +96,7 @@ def check_endless(request: Subscribe) -> None:
     """Raise `not supported` if a subscription to a page or to groups has an end."""
     if request.bookmark_range.end is not None:
         raise SowlineError(
-            "not supported", "a subscription to a page or to groups can't have an end (up_to, or a range)"
+            "not supported", "expected no end of a subscription to a page or to groups, got up_to or a range"
         )
 
 
@@ -112,7 +115,7 @@ def check_replaced(replaced: Replaceable | None, kind: type, request: Subscribe)
     if not isinstance(replaced, kind):
         raise SowlineError(
             "not supported",
-            "a subscription to a page (top_n and skip_n) or to groups can only replace another such one, and no other"
-            " subscription can: unsubscribe the first",
+            "expected a subscription to a page (top_n and skip_n) or to groups to replace another such one, and no"
+            " other, got a mix: unsubscribe the first",
         )
     check_restated(replaced.request, request)

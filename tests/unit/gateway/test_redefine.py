@@ -13,7 +13,7 @@ TRADES = "{name: trades, key: /id, partitions: 4}"
 OLD = parse_topics(f"topics: [{ORDERS}]")
 BOTH = parse_topics(f"topics: [{ORDERS}, {TRADES}]")
 NEW = parse_topics(f"topics: [{TRADES}]")
-SENTENCE = "topic orders has left topics.yaml"
+SENTENCE = "expected a topic in topics.yaml, got orders, which has left it"
 
 
 async def test_a_topic_that_leaves_ends_its_subscriptions() -> None:

@@ -153,9 +153,9 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: name: this field is required"),
+        ("", "line 1: name: expected this field, got nothing"),
         ("- a\n", "line 1: file: expected a mapping of fields to values"),
-        (LEAST + "color: red\n", "line 7: color: unknown field"),
+        (LEAST + "color: red\n", "line 7: color: expected a known field"),
         (LEAST + "name: other\n", "line 7: name: is defined twice, in line 1 and in line 7"),
         (LEAST.replace("name: orders", "name: a b"), "line 1: name: expected a name of up to 100"),
         (LEAST.replace("name: orders", f"name: {'a' * 101}"), "line 1: name: expected a name of up to 100"),
@@ -179,7 +179,10 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
             LEAST + "tables:\n  t: {directory: d, format: debezium, schema: a INT}\n",
             "line 8: tables.t.format: ",
         ),
-        (LEAST + "tables:\n  t: {format: parquet}\n", "line 8: tables.t.directory: this field is required"),
+        (
+            LEAST + "tables:\n  t: {format: parquet}\n",
+            "line 8: tables.t.directory: expected this field, got nothing",
+        ),
         (
             LEAST + "tables:\n  t: {directory: d, format: csv}\n",
             "line 8: tables.t.schema: expected the columns",
@@ -193,7 +196,7 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
             LEAST + "transforms:\n- drop: [a, _source]\n",
             "line 8: transforms.0.drop.1: expected a column other than",
         ),
-        (LEAST + "checks:\n- message: so\n", "line 8: checks.0.expect: this field is required"),
+        (LEAST + "checks:\n- message: so\n", "line 8: checks.0.expect: expected this field, got nothing"),
         (LEAST + "kafka_options: {bootstrap.servers: h}\n", "the pipeline does not set itself"),
         (LEAST + "kafka_options: {kafka.acks: all}\n", "expected acks, without kafka., got kafka.acks"),
         (LEAST + "kafka_options: {a: [b]}\n", "line 7: kafka_options.a: expected a text"),
@@ -258,7 +261,7 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{kafka: k, format: json, schema: a INT, options: {kafka.bootstrap.servers: h}}", "SOWLINE_KAFKA"),
         ("{directory: d, format: json, schema: a INT, options: {wholetext: true}}", "the pipeline sets it"),
         ("{kafka: k, format: json, schema: a INT, options: {includeHeaders: true}}", "the pipeline sets it"),
-        ("{kafka: k, format: json, ddl: a INT}", "raw.ddl: unknown field"),
+        ("{kafka: k, format: json, ddl: a INT}", "raw.ddl: expected a known field"),
         (
             "{kafka: k, format: json, schema: a INT, framing: none}",
             "expected avro or protobuf or json-schema as the format with framing",

@@ -111,6 +111,21 @@ async def test_a_list_of_topics_causes_no_samples_of_their_logs(
     assert sampled == []
 
 
+@pytest.mark.parametrize(("advertised", "named"), [("", "inner:9092"), ("outer:1", "outer:1")])
+async def test_a_service_names_the_kafka_that_clients_reach(
+    documents: Documents, advertised: str, named: str
+) -> None:
+    """It may have another address for them than for the service."""
+    settings, unused = (
+        Settings(kafka="inner:9092", kafka_advertised=advertised),
+        cast("Any", SimpleNamespace()),
+    )
+    context = ServiceContext(documents.state, documents.dispatcher, {}, documents.limits)
+    transport = httpx2.ASGITransport(app=server_of(settings, context, unused).app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert (await client.get("/v1/topics")).json()["kafka"] == named
+
+
 @pytest.mark.parametrize("is_gateway", [False, True])
 async def test_answers_are_as_described(is_gateway: bool) -> None:
     """Reads of a query service and of a gateway, and what both refuse."""

@@ -399,7 +399,7 @@ async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> No
 
 async def test_not_everything_can_be_replaced() -> None:
     """Only subscriptions that go on, and only what they are asked for beside their topic."""
-    with pytest.raises(SowlineError, match="query can't be replaced"):
+    with pytest.raises(SowlineError, match="expected a subscription to replace, got a query"):
         opened(Ask("sow", "orders")).replace(filter="/b = 2")
     stream = await subscribed()
     for name in ("bookmark", "topic", "command"):

@@ -38,9 +38,12 @@ def test_a_generator_is_made_with_the_options_of_its_topic() -> None:
             "unknown",
             "expected an installed key generator (broken, desk, placed, strict, unversioned), got 'unknown'",
         ),
-        ("broken", "the key generator broken (desk_keys:missing) can't be loaded: "),
-        ("strict", "the key generator strict refuses its options: ValueError: no options will do"),
-        ("unversioned", "the key generator unversioned refuses its options: AttributeError: "),
+        ("broken", "expected to load the key generator broken from desk_keys:missing, got: "),
+        (
+            "strict",
+            "expected options that the key generator strict accepts, got ValueError: no options will do",
+        ),
+        ("unversioned", "expected options that the key generator unversioned accepts, got AttributeError: "),
     ],
 )
 def test_a_generator_that_is_not_there_or_not_ready(name: str, message: str) -> None:

@@ -60,18 +60,22 @@ def test_a_key_may_have_several_fields() -> None:
         ("topics:\n  - name: a\n    key: /id\n    log: ..\n", 4, "expected a Kafka topic"),
         ("topics:\n  - name: a\n    key: /id\n    indexes: [/b, price]\n", 4, "expected a path"),
         ("topics:\n  - name: a\n    key: /id\n    indexes: [/b, /c, [/b]]\n", 4, "indexes"),
-        ("topics:\n  - name: a\n    key: /id\n    indexes: [/b, '[/b]']\n", 4, "index '/b' is used twice"),
+        (
+            "topics:\n  - name: a\n    key: /id\n    indexes: [/b, '[/b]']\n",
+            4,
+            "each index once, got '/b' twice",
+        ),
         ("topics:\n  - name: a\n    key: /id\n    hash_indexes: [/b]\n", 4, "hash_indexes.0"),
         ("topics:\n  - name: a\n    key: /id\n    hash_indexes: [[]]\n", 4, "hash_indexes.0"),
         (
             "topics:\n  - name: a\n    key: /id\n    hash_indexes: [[/b, /b]]\n",
             4,
-            "field of a hash index '/b'",
+            "each field of a hash index once, got '/b'",
         ),
         (
             "topics:\n  - name: a\n    key: /id\n    hash_indexes: [[/b, /c], [/c, /b]]\n",
             4,
-            "hash index '/b and /c' is used twice",
+            "each hash index once, got '/b and /c' twice",
         ),
         (
             "topics:\n  - name: a\n    key: /id\n    enrichment:\n      - 1 AS /b\n      - /c AS\n",

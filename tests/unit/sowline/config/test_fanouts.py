@@ -43,7 +43,7 @@ def test_a_fanout_tells_of_documents_where_there_are_some(option: str) -> None:
     text = "topics: [{{name: a, key: /id, documents: {}}}]\nfanouts: [{{name: f, topic: a, options: {}}}]"
     (fanout,) = parse_topics(text.format("true", option)).fanouts
     assert getattr(fanout.reading, option)
-    with pytest.raises(SowlineError, match="fanout 'f' has options of documents, but topic 'a' has none"):
+    with pytest.raises(SowlineError, match="expected a topic with documents: true for fanout 'f', got 'a'"):
         parse_topics(text.format("false", option))
 
 
@@ -121,7 +121,7 @@ def test_a_fanout_may_have_a_message_type() -> None:
     [
         ("avro", {"framing": "none"}, "expected as: with a message type with schemas, got json and framing"),
         ("avro", {"schema": {"text": "x"}, "subject": "s"}, "got json and schema, subject"),
-        ("avro", {"as": "protobuf"}, "'f' is written as protobuf and has no schema, but topic 'orders' has"),
+        ("avro", {"as": "protobuf"}, "for fanout 'f', which is written as protobuf, got none: give it one"),
         ("avro", {"as": "avro", "schema": {"text": "x"}}, "fanouts.0.schema (f): expected the schema"),
         ("avro", {"as": "csv"}, "fanouts.0.as"),
         (

@@ -54,7 +54,10 @@ def test_a_schema_is_in_files_next_to_the_topics(tmp_path: Path) -> None:
         ({"reader_schema": None}, "expected a reader_schema with message_type: avro"),
         ({"documents": True}, "expected message_type: json with documents: true, got avro"),
         ({"framing": "none", "schemas": {1: {"text": ORDER}}}, "expected no schemas with framing: none"),
-        ({"reader_schema": {"file": "order.avsc"}}, "only in a topics.yaml on disk can it be in a file"),
+        (
+            {"reader_schema": {"file": "order.avsc"}},
+            "got the name of a file: only a topics.yaml on disk may name files",
+        ),
         ({"reader_schema": {"file": "a", "text": ORDER}}, "expected either text or file, got both"),
         ({"reader_schema": {"text": ORDER, "id": -1}}, "greater than or equal to 0"),
         ({"framing": "thrift"}, "'confluent', 'apicurio' or 'none'"),
@@ -102,5 +105,5 @@ def test_two_types_of_one_name_are_two_topics() -> None:
     )
     assert [topic.name for topic in topics.topics] == ["orders", "orders.avro"]
     assert [topic.log for topic in topics.topics] == ["orders", "orders.avro"]
-    with pytest.raises(ValueError, match="topic 'orders' is used twice"):
+    with pytest.raises(ValueError, match="expected each topic once, got 'orders' twice"):
         Topics.model_validate({"topics": [{"name": "orders", "key": "/id"}] * 2})

@@ -116,11 +116,17 @@ def test_a_log_has_the_name_of_a_kafka_topic(log: str) -> None:
         ({"indexes": ["price"]}, "expected a path"),
         ({"enrichment": ["1 AS"]}, "expected a path after AS"),
         ({"preprocessing": ["1 AS"]}, "expected a path after AS"),
-        ({"history": {"window": "0s"}}, "expected a window of more than 0s; leave history out for none"),
-        ({"history": {"window": "1s", "granularity": "2s"}}, "expected a granularity of at most the window"),
+        (
+            {"history": {"window": "0s"}},
+            "expected a window of more than 0s, got 0s; leave history out for none",
+        ),
+        (
+            {"history": {"window": "1s", "granularity": "2s"}},
+            "expected a granularity of at most the window, 1000 ms, got 2000 ms",
+        ),
         ({"key": {"generator": "a b"}}, "should match pattern"),
         ({"key": {"from": "body"}}, "'kafka_key' or 'header'"),
-        ({"indexes": ["/a", "/a"]}, "index '/a' is used twice"),
+        ({"indexes": ["/a", "/a"]}, "expected each index once, got '/a' twice"),
     ],
 )
 def test_a_field_that_can_not_be_read(given: dict[str, Any], message: str) -> None:

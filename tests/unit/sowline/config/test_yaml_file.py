@@ -162,7 +162,7 @@ def test_a_value_may_have_variables(text: str, value: str) -> None:
             "${GONE}",
             "expected the environment variable GONE, which is not set: set it, or write ${GONE:-default}",
         ),
-        ("${1}", "expected ${NAME} or ${NAME:-default}; write $$ for a $ before a {"),
+        ("${1}", "expected ${NAME} or ${NAME:-default}, got ${; write $$ for a $ before a {"),
     ],
 )
 def test_a_variable_that_is_not_set_is_one_error(text: str, message: str) -> None:
@@ -178,7 +178,7 @@ def test_a_variable_that_is_not_set_is_one_error(text: str, message: str) -> Non
 
 def test_an_empty_file_has_no_values() -> None:
     """Each field that it needs is missing."""
-    with pytest.raises(YamlFileError, match=r"a\.yaml, line 1: values: this field is required"):
+    with pytest.raises(YamlFileError, match=r"a\.yaml, line 1: values: expected this field, got nothing"):
         YamlFile("# nothing\n", "a.yaml").read(Values)
 
 

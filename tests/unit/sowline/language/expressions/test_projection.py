@@ -254,4 +254,4 @@ def test_a_prepared_projection_is_read_as_ever(text: str) -> None:
     if text.startswith("/"):
         assert outputs(text) == ["/x"]
     else:
-        assert "unknown function NOSUCH" in refused(text).message
+        assert "expected a known function" in refused(text).message

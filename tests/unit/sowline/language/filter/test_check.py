@@ -24,8 +24,12 @@ def test_a_filter_holds_so_many_regular_expressions() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("/a = 1 AND uppr(/b) = 2", 12, "unknown function UPPR at column 12; did you mean UPPER?"),
-        (f"{'x' * 50}()", 1, f"unknown function {'X' * 37}... at column 1"),
+        (
+            "/a = 1 AND uppr(/b) = 2",
+            12,
+            "expected a known function at column 12, got UPPR; did you mean UPPER?",
+        ),
+        (f"{'x' * 50}()", 1, f"expected a known function at column 1, got {'X' * 37}..."),
         ("UPPER()", 1, "expected 1 argument for UPPER at column 1, got 0"),
         ("SUBSTR(/a)", 1, "expected 2 or 3 arguments for SUBSTR at column 1, got 1"),
         ("NAN_VALUE(1)", 1, "expected no argument for NAN_VALUE at column 1, got 1"),

@@ -11,12 +11,15 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.runtime.connections import Connections
 from sowline.serving.access import keys as keys_module
 from sowline.serving.access.authenticator import Authenticator, PresentedCredentials
-from sowline.serving.access.login_session import LoginSession, LoginSessions
+from sowline.serving.access.login_session import LoginSession
 from sowline.serving.access.watched_access import WatchedAccess
 from sowline.serving.authorization.identity import ANYBODY, Proof
+from sowline.serving.sessions.open_sessions import OpenSessions
 from sowline_query_service.context import ServiceContext
 from tests.sessions import session_of
 from tests.unit.query_service.sessions import Server
@@ -43,7 +46,8 @@ class House:
         self.write()
         self.file = WatchedAccess(self.path)
         self.authenticator = Authenticator(self.file)
-        self.logins = LoginSessions(self.authenticator, per_user_max=2)
+        settings, unused = Settings(sessions_per_user_max=2), cast("Any", None)
+        self.logins = OpenSessions(settings, unused, Connections(), self.authenticator).logins
 
     def write(self, topics: str = "orders", more: str = "") -> None:
         """Write the access file."""

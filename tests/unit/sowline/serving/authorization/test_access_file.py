@@ -88,8 +88,8 @@ def test_what_vouches_must_stay(access: Access, proof: Proof, gone: str) -> None
         ("jwt: {issuer: i, audience: a, jwks: k,\n  algorithms: [HS256]}", 2, "RS256"),
         ("jwt: {issuer: i, audience: a, jwks: k,\n  algorithms: [none]}", 2, "RS256"),
         ("anonymous: [all]", 1, "all"),
-        ("roles:\n  all: {red: []}", 2, "unknown field"),
-        ("passwords: []", 1, "unknown field"),
+        ("roles:\n  all: {red: []}", 2, "expected a known field"),
+        ("passwords: []", 1, "expected a known field"),
     ],
 )
 def test_what_can_not_be(text: str, line: int, message: str) -> None:

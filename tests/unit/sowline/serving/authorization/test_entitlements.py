@@ -100,7 +100,7 @@ def test_what_is_no_entitlement(wrong: dict[str, str], reason: str) -> None:
 def test_several_topics_in_one_request() -> None:
     """Each topic's filter is for its own records; other fields of each can't be."""
     trader = rights_of(ROLES, ["trader"])
-    with pytest.raises(SowlineError, match="different fields"):
+    with pytest.raises(SowlineError, match="the same fields, got orders, orders/eu"):
         together(trader.read, ["orders", "orders/eu"])
     desks = to_read(
         Entitlement("a", compile_filter("/x = 1")),
@@ -133,7 +133,7 @@ def test_fields_that_may_not_be_read_may_not_be_asked_by() -> None:
     for filter, paths in [("/price > 1", []), ("/id = 1 OR /price IS NULL", []), ("", [price])]:
         with pytest.raises(SowlineError, match=r"\[-/,\+/id\]\), got /price"):
             check_fields(eu, compile_filter(filter), paths)
-    with pytest.raises(SowlineError, match="a condition and MESSAGE_SIZE"):
+    with pytest.raises(SowlineError, match="got a condition or MESSAGE_SIZE"):
         check_fields(eu, compile_filter("CONDITION('{..,\"id\":1}')"))
 
 
@@ -165,7 +165,7 @@ def test_a_request_means_the_topics_that_it_names(name: str, topics: list[str]) 
         ("gone", "not entitled", "got 'gone'"),
         ("orders.gone", "invalid topic", "expected a topic (orders, orders/eu), got 'orders.gone'"),
         ("^none", "invalid topic", "expected a topic (orders, orders/eu), got '^none'"),
-        ("^.*", "not entitled", "matches topics that you may not read; you may read: orders, orders/eu"),
+        ("^.*", "not entitled", "of topics that you may read (orders, orders/eu), got ^.*"),
         ("x" * 5000, "invalid topic", "at most 4096 characters, got 5000"),
         ("^" + "x" * 5000, "bad regex topic", "at most 4096 characters, got 5001"),
     ],
@@ -192,7 +192,7 @@ def test_some_reads_need_all_of_a_topic() -> None:
     read.require_whole("quotes", "a dump has all records")
     for mine, topic in ((rights_of(ROLES, ["trader"]).read, "orders"), (Rights().read, "orders")):
         with pytest.raises(
-            SowlineError, match="a dump has all records: you need the right to read all of orders"
+            SowlineError, match="expected the right to read all of orders, got less: a dump has all records"
         ):
             mine.require_whole(topic, "a dump has all records")
 
