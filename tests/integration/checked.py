@@ -48,9 +48,10 @@ class CheckedSystem:
         faults: Sequence[str] = (),
         answer_seconds: float = 60.0,
         topics: WorkloadTopics | None = None,
+        recorder: Recorder | None = None,
     ) -> tuple[Judgment, Sequence[Event]]:
         """Run the workload, maybe with topics that name other fanouts, and judge its history."""
-        recorder = Recorder()
+        recorder = Recorder() if recorder is None else recorder
         options = WorkloadOptions(
             {"url": url or self.front.url},
             topics or self.topics,

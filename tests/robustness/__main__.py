@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from sowline.check.history import HistoryBegin, event_line
+from sowline.check.recorder import Recorder
 from sowline.runtime.local_kafka import LocalKafka
 from tests.integration.checked import CheckedSystem, checked_system
 from tests.integration.services import Service
@@ -72,7 +73,10 @@ class RunningTopology(NamedTuple):
 class InjectedFault:
     """One kind of fault, and the luck that decides which process it meets."""
 
-    def __init__(self, running: RunningTopology, chance: random.Random, over: threading.Event) -> None:
+    def __init__(
+        self, running: RunningTopology, chance: random.Random, over: threading.Event, recorder: Recorder
+    ) -> None:
+        self._recorder = recorder
         self._running = running
         self._chance = chance
         self._over = over
@@ -80,6 +84,9 @@ class InjectedFault:
     def again_and_again(self, fault: Callable[["InjectedFault"], None]) -> int:
         """Let it happen until the run is over; return how often it did."""
         count = 0
+        # Before the history begins, the checker does not try again: a fault there ends it without a verdict.
+        while not self._recorder.events and not self._over.wait(0.1):
+            pass
         while not self._over.wait(self._chance.uniform(*BETWEEN_SECONDS)):
             fault(self)
             count += 1
@@ -242,12 +249,12 @@ def running_topology(topology: Topology) -> Iterator[RunningTopology]:
 
 def run_once(running: RunningTopology, fault: str, seed: int, out: Path) -> RunCounts:
     """Run the workload while a fault happens; keep the history if a guarantee was broken."""
-    over = threading.Event()
-    injected = InjectedFault(running, random.Random(seed), over)
+    over, recorder = threading.Event(), Recorder()
+    injected = InjectedFault(running, random.Random(seed), over, recorder)
     with ThreadPoolExecutor(1) as pool:
         count = pool.submit(injected.again_and_again, FAULTS[fault])
         try:
-            verdict, events = asyncio.run(running.checked.run(seed, RUN_SECONDS))
+            verdict, events = asyncio.run(running.checked.run(seed, RUN_SECONDS, recorder=recorder))
         finally:
             over.set()
     if verdict.violations:
