@@ -99,8 +99,8 @@ def records(replica: PartitionReplica, rows: Rows, number: int) -> dict[Any, Any
 def taken(topic: TopicState, live: Iterator[Callable[[], Any]]) -> tuple[Any, list[Any], Any]:
     """Take a snapshot of partition 0 with the writer's own functions; between two calls more events arrive."""
     nothing: Any = None
-    state: Any = SimpleNamespace(broken=None)
-    snapshots = PartitionSnapshots(nothing, state, nothing, lambda topic, number: 1000.0)
+    state: Any = SimpleNamespace(broken=None, topics={topic.definition.name: topic})
+    snapshots = PartitionSnapshots(nothing, state, str, lambda topic, number: 1000.0)
 
     def in_loop(function: Callable[..., Any], *arguments: Any) -> Any:
         for apply in islice(live, 8):

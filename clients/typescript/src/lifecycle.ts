@@ -222,7 +222,11 @@ export class ClientMachine {
 
   #askAgain(number: number): void {
     if (this.state === "postponed") {
-      if (number === 0) this.#begin();
+      if (number !== 0) return;
+      // If the end of a group that waits were taken while another group comes, the subscription would continue from
+      // there in the middle of the second one.
+      if (!this.taken.isWhole && !this.taken.isVoid) this.taken.dropWaiting(false);
+      this.#begin();
       return;
     }
     const postponed = this.#first("postponed");
