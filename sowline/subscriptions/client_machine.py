@@ -168,6 +168,7 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _begin(self) -> list[Action]:
         assert not self._pending.sent, "a request goes out while no replacement is on its way"
+        self.taken.drop_group()
         self.state = State.ASKED
         return [SendAsk(self._going_on())]
 
@@ -183,14 +184,7 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _ask_again(self, event: Again) -> list[Action]:
         if self.state is State.POSTPONED:
-            if event.number:
-                return []
-            # The end of a group waits, and the subscription begins again with another one. If the subscriber took
-            # that end meanwhile, it would continue from there in the middle of the second group
-            # (postponed_with_a_group_that_waits.jsonl).
-            if not (self.taken.is_whole or self.taken.is_void):
-                self.taken.drop_waiting(make_void=False)
-            return self._begin()
+            return [] if event.number else self._begin()
         self._pending.again(event.number)
         return self._due()
 

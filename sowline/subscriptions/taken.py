@@ -106,6 +106,13 @@ class Taken:
             self.holding = Holding.VOID
             self.inbox.clear()
 
+    def drop_group(self) -> None:
+        """Drop a group that was not taken wholly: another one is requested. One of what is void counts no more."""
+        # The end of the group waits. If the subscriber took it while the second one comes, it would continue from
+        # there in the middle of that one (postponed_with_a_group_that_waits.jsonl).
+        if not (self.is_whole or self.is_void):
+            self.drop_waiting(make_void=False)
+
     def renew(self) -> None:
         """Note that a group was requested that replaces everything."""
         assert self.is_void, "a group that replaces everything follows what is void"

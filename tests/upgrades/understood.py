@@ -3,6 +3,7 @@
 Standard input has a request a line; standard output gets a line for each.
 """
 
+import dataclasses
 import sys
 
 import msgspec
@@ -12,7 +13,8 @@ from sowline.protocol.request import Request, read_request  # type: ignore[impor
 def understood(text: bytes) -> list[str]:
     """Return what a request asks for."""
     request: Request = read_request(text)
-    found = [request.command, repr(request.acks), repr(request.parsed_options), repr(request.order)]
+    options = {name: repr(value) for name, value in dataclasses.asdict(request.parsed_options).items()}
+    found = [request.command, repr(request.acks), msgspec.json.encode(options).decode(), repr(request.order)]
     found.append(repr(request.bookmark_range))
     return found + (understood(bytes(request.replaces)) if request.replaces else [])
 
