@@ -99,8 +99,8 @@ ACCESS = (
     ),
     Reason(
         "replica broken",
-        "following the changes ended: KafkaException(TOPIC_AUTHORIZATION_FAILED)",
-        "A query service couldn't read the changes, and stopped.",
+        "orders.changes [0]: expected what follows 1187, got 1190 after 1189",
+        "A query service found a gap in the changes, or couldn't read them, and stopped.",
         "Restart the service. If this recurs, report the log.",
     ),
     Reason(

@@ -4,7 +4,6 @@ from functools import partial
 
 from sowline.config.definition_changes import ChangeEffect, Followed
 from sowline.config.topic_definition import TopicDefinition
-from sowline.errors import SowlineError
 from sowline.serving.refusal import left_topic
 from sowline.serving.sessions.clients import EndSubscriptions
 from sowline.serving.typed_records.messages import TypedMessages
@@ -12,7 +11,6 @@ from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.log_ends import LogEnds
 from sowline_query_service.topics.state import ServedTopics
-from sowline_query_service.topics.topic_state import still_loading
 
 
 class TopicRedefinitions:
@@ -62,16 +60,9 @@ class TopicRedefinitions:
         name = definition.name
         self._log_ends.remove(definition.log)
         self._state.remove(definition)
-        self._end_readers(name, left_topic(name))
-        self._typed_messages.forget(name)
-
-    def end_readers(self, name: str) -> None:
-        """End the subscriptions to a topic that is loaded again; their clients repeat them until it is."""
-        self._end_readers(name, still_loading(name))
-
-    def _end_readers(self, name: str, error: SowlineError) -> None:
-        self._end_subscriptions([name], error)
+        self._end_subscriptions([name], left_topic(name))
         self._dispatcher.forget(name)
+        self._typed_messages.forget(name)
 
     def differences(self) -> list[str]:
         """Return how the definitions in effect differ from those that owners work by."""

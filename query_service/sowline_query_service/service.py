@@ -76,7 +76,7 @@ class QueryService:
         self._follower = TopicFollower(
             settings.kafka_client,
             topics.topics,
-            self._replicas(),
+            Replicas(self._take, self._state.loaded, self._snapshots.restore, self._state.discard_snapshot),
             self._state.failed,
             settings.group + WORKERS,
             native,
@@ -106,16 +106,9 @@ class QueryService:
             self._server.sessions.clients.end_subscriptions_to,
             context.typed_messages,
         )
-        self._state.end_readers = redefinitions.end_readers
         self._stopping = threading.Event()
         self._definitions = DefinitionsFollower(
             settings, topics, self._stopping, redefinitions.take, log_differences=redefinitions.differences
-        )
-
-    def _replicas(self) -> Replicas:
-        state = self._state
-        return Replicas(
-            self._take, state.loaded, self._snapshots.restore, state.discard_snapshot, state.load_again
         )
 
     async def run(self, stop: threading.Event) -> None:

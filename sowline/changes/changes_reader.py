@@ -48,8 +48,6 @@ class ChangesReplaced(SowlineError, StartAgain):
     """A changes topic was deleted and created again while it was read: load the new one."""
 
     def __init__(self, changes: str) -> None:
-        self.changes = changes
-        """The name of the topic."""
         super().__init__(
             "changes replaced", f"{changes} was deleted and created again while it was read. Start again"
         )

@@ -107,14 +107,9 @@ class ChangesDriver:
 
     # reading
 
-    def poll(
-        self, records_max: int, seconds: float, on_removed: Callable[[str, int], None] | None = None
-    ) -> list[Message]:
-        """Return the messages that have arrived, waiting for the first only; raise permanent errors.
-
-        `on_removed` is called for each partition whose next offset is gone, in place of the error.
-        """
-        return poll_batch(self.consumer, records_max, seconds, self._on_end, on_removed)
+    def poll(self, records_max: int, seconds: float) -> list[Message]:
+        """Return the messages that have arrived, waiting for the first only; raise permanent errors."""
+        return poll_batch(self.consumer, records_max, seconds, self._on_end)
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
         # There may be no events at the last offsets before the end. Without this, a reader that has everything would
@@ -217,13 +212,12 @@ class AssignedChanges(ChangesDriver):
         self._question.forget()
         return removed
 
-    def load_again(self, changes: str, numbers: Sequence[int]) -> None:
-        """Load partitions from their start instead of following them."""
-        if wait_for_answer(partial(self.load, changes, numbers), self._stop):
-            starts = self.starts((changes, number) for number in numbers)
-            # A seek would not do: a partition whose offset was gone is no longer fetched.
-            self.consumer.incremental_unassign(starts)
-            assign_more(self.consumer, starts)
+    def load_again(self, partition: ChangesPartition) -> None:
+        """Load a partition from its start instead of following it."""
+        changes, number = partition
+        if wait_for_answer(partial(self.load, changes, [number]), self._stop):
+            [start] = self.starts([partition])
+            self.consumer.seek(start)
 
 
 class MemberChanges(ChangesDriver):

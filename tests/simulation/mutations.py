@@ -552,7 +552,7 @@ FOUND_BY: dict[str, int] = {
     "long load not read on": 77,
     "stale owner tail not seen": 5,
     "written between ours not seen": 5,
-    "fanout loads during a refill": 94,
+    "fanout loads during a refill": 49,
     "fanout commits before it writes": 232,
     "fanout goes on in another topic": 10,
     "snapshot of another topic": 8,

@@ -400,7 +400,9 @@ class Simulation:
             await self.pass_some()
             service.take_snapshots()
         service.check_whole()
-        if not service.is_dead and self.chance.random() < 0.1:
+        if service.state.broken:
+            self.end_service(service)
+        elif not service.is_dead and self.chance.random() < 0.1:
             await service.tell_progress()
 
     def end_service(self, service: QueryService) -> None:
@@ -769,8 +771,6 @@ def _played(simulation: Simulation) -> Iterator[None]:
             simulation._chance("portion").choice((1, 2, 5000)),
         ),
         patch("sowline_query_service.topics.follower.threading", threads),
-        # A fanout that begins again pauses before: not a second of the test's own time.
-        patch("sowline.kafka.runner_service.threading", threads),
         patch("sowline_fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
         patch("sowline_query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
         patch("sowline_query_service.snapshots.partition_snapshots.BLOCK_RECORDS_MAX", snapshot_rows),

@@ -25,7 +25,7 @@ from sowline_query_service.snapshots.reader import SnapshotReader
 from sowline_query_service.topics.followed_partitions import Batches, Replicas, no_snapshot
 from sowline_query_service.topics.follower import TopicFollower
 from sowline_query_service.topics.state import ServedTopics
-from sowline_query_service.topics.topic_state import TopicState, still_loading
+from sowline_query_service.topics.topic_state import TopicState
 from tests.sessions import session_of
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
@@ -137,7 +137,6 @@ class QueryService(Process):
         self.state = ServedTopics(topics, ring, native=self._native, shard=self.shard)
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
-        self.state.end_readers = self._end_readers
         self.context = ServiceContext(self.state, self.dispatcher, self.kafka, FEW)
         reader = SnapshotReader(self._snapshots, self.state)  # type: ignore[arg-type]
         follower = TopicFollower(
@@ -148,7 +147,6 @@ class QueryService(Process):
                 self._loaded,
                 reader.restore if self.has_snapshots else no_snapshot,
                 self.state.discard_snapshot,
-                self.state.load_again,
             ),
             self._failed,
             native=self._native,
@@ -197,14 +195,6 @@ class QueryService(Process):
             self._note_position("loaded", number)
             self._check(number)
 
-    def _end_readers(self, topic: str) -> None:
-        """Its topic is loaded again. That is right only if something was lost."""
-        self.trace(self.name, "loads", topic, "again")
-        hold(self._truth.may_expire, self.name, "loads its topic again, and nothing was lost")
-        for session in self.sessions:
-            session.commands.end_subscriptions_to([topic], still_loading(topic))
-        self.dispatcher.forget(topic)
-
     def _note_position(self, event: str, number: int) -> None:
         """Note the position up to which a partition is served now, for the models."""
         partition = self.state.topics[self._truth.definition.name].partitions[number]
@@ -230,8 +220,9 @@ class QueryService(Process):
             self.taken.step()
 
     def check_whole(self) -> None:
-        """Nothing ends its following."""
-        hold(not self.state.broken, self.name, "has failed:", self.state.broken)
+        """Nothing may be missing from what it follows, unless something was lost."""
+        if self.state.broken:
+            hold(self._truth.may_expire, self.name, "is broken, and nothing was lost:", self.state.broken)
 
     def stop(self) -> None:
         """End the process and its connections."""

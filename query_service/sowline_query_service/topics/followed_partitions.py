@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from confluent_kafka import Message
 
-from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase
+from sowline.changes.changes_reader import ChangesReader, Phase
 from sowline.changes.wholeness import is_of
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
@@ -37,25 +37,18 @@ def no_snapshot(*partition: object) -> None:
     """Restore nothing."""
 
 
-def nothing_held(changes: str, why: str) -> Sequence[ChangesPartition]:
-    """Load nothing again."""
-    return ()
-
-
 class Replicas(NamedTuple):
     """The calls of a follower in the event loop of the replicas.
 
     `take(batches)` gets the events that arrived; a batch never ends within the changes of one log record. It may
-    return partitions to load again from the start of their topic, because changes are missing. `loaded(partitions)`
-    gets partitions whose load is complete (`sowline.changes.changes_reader`). `load_again(changes, why)` discards the
-    topic of a changes topic that was replaced, and returns its partitions, to be loaded again.
+    return partitions to load again from the start of their topic, because changes are missing after their snapshot.
+    `loaded(partitions)` gets partitions whose load is complete (`sowline.changes.changes_reader`).
     """
 
     take: Callable[[Batches], Iterable[ChangesPartition] | None]
     loaded: Callable[[list[ChangesPartition]], None]
     restore: Restore = no_snapshot
     discard: Callable[[ChangesPartition, str, str], None] = no_snapshot
-    load_again: Callable[[str, str], Iterable[ChangesPartition]] = nothing_held
 
 
 class FollowedPartitions:
@@ -92,8 +85,6 @@ class FollowedPartitions:
         self._incomplete: Portions = defaultdict(list)
         self._unopened: dict[ChangesPartition, int] = {}
         """The end offset of each partition of a transient topic that no worker owned at the start."""
-        self._removed: dict[str, str] = {}
-        """The changes topics that no longer have the offset to read next, and why they are to be loaded again."""
         self._due: deque[Callable[[], None]] = deque()
         """Changes of the definitions, for the next turn."""
 
@@ -155,23 +146,15 @@ class FollowedPartitions:
 
     # the follower's thread
 
-    def note_removed(self, changes: str, number: int) -> None:
-        """Note that a partition's next offset is gone: its topic is loaded again in the next turn."""
-        self._removed[changes] = f"{changes} [{number}] no longer has the offset to read next"
-
     def turn(self, messages: Sequence[Message]) -> None:
-        """Hand over what was read, and report the loads that it completes."""
-        try:
-            if messages:
-                self._load_again(self._hand_over(messages))
-            while self._removed:
-                self._discard(*self._removed.popitem())
-            if not self._stop.is_set():
-                self._changes.look()
-                self._leave_old_snapshots()
-                self._report_loaded()
-        except ChangesReplaced as replaced:
-            self._discard(replaced.changes, replaced.message)
+        """Hand over what was read, and report the loads that it completes; raise `ChangesReplaced`."""
+        if messages:
+            for partition in self._hand_over(messages):
+                self._load_again(partition)
+        if not self._stop.is_set():
+            self._changes.look()
+            self._leave_old_snapshots()
+            self._report_loaded()
         while self._due and not self._stop.is_set():
             self._due.popleft()()
 
@@ -197,20 +180,12 @@ class FollowedPartitions:
         for partition, reader in list(self._changes.loading.items()):
             if reader.phase is Phase.MISSING:
                 self._in_loop(self._replicas.discard, partition, "old", "following from it takes too long")
-                self._load_again([partition])
+                self._load_again(partition)
 
-    def _discard(self, changes: str, why: str) -> None:
-        """Discard what the replicas have of a topic, and load it."""
-        self._load_again(self._in_loop(self._replicas.load_again, changes, why) or ())
-
-    def _load_again(self, partitions: Iterable[ChangesPartition]) -> None:
-        """Load partitions from the start of their topics, instead of following them."""
-        numbers: dict[str, list[int]] = defaultdict(list)
-        for changes, number in partitions:
-            self._incomplete[changes, number] = []
-            numbers[changes].append(number)
-        for changes, of_topic in numbers.items():
-            self._changes.load_again(changes, of_topic)
+    def _load_again(self, partition: ChangesPartition) -> None:
+        """Load a partition from the start of its topic, instead of following from its snapshot."""
+        self._incomplete[partition] = []
+        self._changes.load_again(partition)
 
     def _find_unopened(self, topic: TopicDefinition, numbers: Sequence[int]) -> None:
         """Note the end of each partition that no worker owns; a worker that opens it writes after that."""

@@ -1,8 +1,8 @@
 """The thread that reads the changes topics and hands the events, in batches, to the event loop of the replicas.
 
 The replicas decide what to do with an event (`sowline_query_service.replica.partition_replica`). They find gaps, too:
-a replica without the missing changes would answer wrongly, so its topic is loaded again. So is the topic of a changes
-topic that was deleted and created again.
+a gap ends the service, because a replica without the missing changes would answer wrongly. So does a changes topic
+that was deleted and created again.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class TopicFollower:
         changes.assign(self._kafka)
         try:
             while not self._stop.is_set():
-                self.partitions.turn(changes.poll(self._pace.records, 0.2, self.partitions.note_removed))
+                self.partitions.turn(changes.poll(self._pace.records, 0.2))
         finally:
             changes.close()
 

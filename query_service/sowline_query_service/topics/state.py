@@ -82,8 +82,6 @@ class ServedTopics:
         """The events in Kafka that are not applied here yet, by partition; the follower keeps it up to date."""
         self.sample_soon: Callable[[Iterable[str]], None] = lambda logs: None
         """Requests a sample of the ends of some logs before it is due."""
-        self.end_readers: Callable[[str], None] = lambda name: None
-        """Ends the subscriptions to a topic, by its name: its records were discarded, and it is loading."""
         self.delays = Latencies()
         """Delays from the log append of a batch's oldest change until the listener was called."""
         self.broken: str | None = None
@@ -122,9 +120,9 @@ class ServedTopics:
         self.topics.pop(definition.name).close()
         self._awaited.discard(definition.name)
 
-    def with_changes(self, changes: str) -> TopicState:
-        """Return the topic with these changes."""
-        return self._by_changes[changes]
+    def log_of(self, changes: str) -> str:
+        """Return the log of the topic with these changes."""
+        return self._by_changes[changes].definition.log
 
     def listen(self, on_changes: OnChanges) -> None:
         """Set the listener, which is called with every batch of changes at the instant it is applied."""
@@ -215,7 +213,8 @@ class ServedTopics:
     def take(self, batches: Batches) -> list[ChangesPartition]:
         """Apply the batches of the follower. Each is one instant, and the listener is called within it.
 
-        Return the partitions that have to be loaded again from the start of their topic: changes are missing.
+        Return the partitions that have to be loaded again, from the start of their topic: changes are missing after
+        the snapshot that they began with.
         """
         if self.broken:
             return []
@@ -223,9 +222,6 @@ class ServedTopics:
         for (changes_topic, number), portions in batches.items():
             topic = self._by_changes[changes_topic]
             partition = topic.partitions[number]
-            # Its topic was discarded a moment ago. These events are read once more, after those before them.
-            if (changes_topic, number) in again:
-                continue
             if partition.loading and not partition.is_restored:
                 partition.load(portions)
                 continue
@@ -238,36 +234,23 @@ class ServedTopics:
                     self.discard_snapshot((changes_topic, number), "gap", str(gap))
                     again.append((changes_topic, number))
                     continue
-                again += self.load_again(changes_topic, f"gap in partition {number}: {gap}")
-                continue
+                # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it:
+                # only a restart loads the partition again.
+                self.broken = f"{changes_topic} [{number}]: {gap}"
+                log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
+                return again
             topic.indexes.keep_up()
             # No await between `apply` and the listener. A subscription that became live in between would be at the
             # new position without these changes (test_what_happens_meanwhile_comes_too).
             if changes and not partition.loading:
                 self._on_changes(topic, number, before, changes)
                 self.delays.note(time.time() - changes[0].time / 1000)
-        _keep_histories_within(self.histories)
-        _keep_timelines_within(self.timelines)
+        self._keep_histories_within()
+        self._keep_timelines_within()
         self._moved.set()
         # Not cleared but replaced: the event that was set wakes all that wait now, and nobody who comes later.
         self._moved = asyncio.Event()
         return again
-
-    def load_again(self, changes: str, why: str) -> list[ChangesPartition]:
-        """Discard the records of a topic, and end what reads it; return its partitions, which are to be loaded."""
-        # All partitions, not only the one with the gap: a query must see them all, or none.
-        discarded = self._by_changes[changes]
-        definition = discarded.definition
-        log.warning("topic loads again", topic=definition.name, why=why)
-        if not discarded.loading:
-            # The service still answers for all other topics.
-            self._awaited.discard(definition.name)
-        discarded.close()
-        self.add(definition)
-        # In the same turn of the loop: a subscription that stayed would be sent changes that don't follow its own
-        # (test_subscriptions_resume_after_a_topic_was_loaded_again).
-        self.end_readers(definition.name)
-        return [(changes, number) for number in self.topics[definition.name].partitions]
 
     def restore_block(self, partition: ChangesPartition, block: Block) -> None:
         """Add records of a snapshot to a partition that has none yet."""
@@ -286,6 +269,22 @@ class ServedTopics:
         log.warning("snapshot discarded", topic=topic.definition.name, partition=number, why=why)
         self.snapshots_discarded[reason] += 1
         topic.partitions[number].begin_again()
+
+    def _keep_histories_within(self) -> None:
+        had_memory = not self.histories.dropped
+        if self.histories.keep_within() and had_memory:
+            log.warning(
+                "history is dropped early: history_bytes_max is too small",
+                bytes=self.histories.nbytes,
+            )
+
+    def _keep_timelines_within(self) -> None:
+        had_memory = not self.timelines.dropped
+        if self.timelines.keep_within() and had_memory:
+            log.warning(
+                "timelines are dropped early: timeline_bytes_max is too small",
+                bytes=self.timelines.nbytes,
+            )
 
     def loaded(self, partitions: list[ChangesPartition]) -> None:
         """Note that the load of partitions is complete."""
@@ -336,21 +335,3 @@ class ServedTopics:
         except TimeoutError:
             return False
         return True
-
-
-def _keep_histories_within(kept: Histories) -> None:
-    had_memory = not kept.dropped
-    if kept.keep_within() and had_memory:
-        log.warning(
-            "history is dropped early: history_bytes_max is too small",
-            bytes=kept.nbytes,
-        )
-
-
-def _keep_timelines_within(kept: Timelines) -> None:
-    had_memory = not kept.dropped
-    if kept.keep_within() and had_memory:
-        log.warning(
-            "timelines are dropped early: timeline_bytes_max is too small",
-            bytes=kept.nbytes,
-        )

@@ -245,12 +245,9 @@ def require_loaded(topics: Iterable[TopicState]) -> None:
     """Raise `not ready` while one of the topics is being loaded."""
     for topic in topics:
         if topic.loading:
-            raise still_loading(topic.definition.name)
-
-
-def still_loading(topic: str) -> SowlineError:
-    """Return the error for what reads a topic that is being loaded."""
-    return SowlineError("not ready", f"topic {topic} is still being loaded; retry shortly")
+            raise SowlineError(
+                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
+            )
 
 
 def lag_seconds(topics: Sequence[TopicState]) -> float | None:

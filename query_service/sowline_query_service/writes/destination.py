@@ -27,11 +27,7 @@ class ReplicaDestination:
     def take(self, batches: Batches) -> None:
         """Take the events that the replicas have applied."""
         for (changes, partition), portions in batches.items():
-            topic = self._state.with_changes(changes)
-            # No command is taken while its topic is loading. One that was taken before, and still waits, would count
-            # the changes that are read again twice (test_changes_that_are_loaded_again_are_not_counted_again).
-            if not topic.loading:
-                self.outcomes.take(topic.definition.log, partition, portions)
+            self.outcomes.take(self._state.log_of(changes), partition, portions)
         self._moved.set()
         self._moved = asyncio.Event()
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_reader import ChangesReader
+from sowline.changes.changes_reader import ChangesReader, ChangesReplaced
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
@@ -42,14 +42,6 @@ class Message(Written):
     def error(self) -> Any:
         """Return None for a record."""
         return None if self.key() else KafkaError(KafkaError._PARTITION_EOF)
-
-
-class OffsetGone(Message):
-    """The news that the next offset is gone."""
-
-    def error(self) -> Any:
-        """Say so."""
-        return KafkaError(KafkaError._AUTO_OFFSET_RESET)
 
 
 def message(at: int, event: Event) -> Any:
@@ -83,10 +75,6 @@ class Followed:
         self.consumer: Any = Consumer()
         self.taken: list[EventAtOffset] = []
         self.discarded: list[ChangesPartition] = []
-        self.replaced: list[str] = []
-        """What was said of topics that are loaded again."""
-        self.gaps: list[ChangesPartition] = []
-        """What the replicas answer that is to be loaded again."""
         self.snapshot: int | None = None
         """The offset to follow from, if there is a snapshot."""
         stop, cluster = threading.Event(), cast("Any", SimpleNamespace())
@@ -99,7 +87,6 @@ class Followed:
             loaded.extend,
             lambda *_: self.snapshot,
             lambda partition, *_: self.discarded.append(partition),
-            self._load_again,
         )
         self.partitions = FollowedPartitions(
             [self.topic], cluster, self.changes, replicas, lambda function, *given: function(*given), stop
@@ -108,13 +95,8 @@ class Followed:
     def _asked(self, name: str, *given: Any, **named: Any) -> Any:
         return getattr(self.cluster, name)(*given, **named)
 
-    def _take(self, batches: Batches) -> list[ChangesPartition]:
+    def _take(self, batches: Batches) -> None:
         self.taken += events_of(batches.get(PARTITION, []))
-        return self.gaps
-
-    def _load_again(self, changes: str, why: str) -> list[ChangesPartition]:
-        self.replaced.append(f"{changes}: {why}")
-        return [PARTITION]
 
     def begin(self) -> "Followed":
         """Begin to read."""
@@ -129,7 +111,7 @@ class Followed:
     def read(self, *messages: Any) -> None:
         """Let messages arrive."""
         self.consumer.left = [*reversed(messages)]
-        self.partitions.turn(self.changes.poll(100, 0, self.partitions.note_removed))
+        self.partitions.turn(self.changes.poll(100, 0))
 
     def look_for_replaced(self) -> None:
         """Let it take the answer to a question that is pending, ask again, and take that answer."""
@@ -260,12 +242,8 @@ def test_a_topic_that_is_replaced_while_it_is_waited_for(loaded: list[ChangesPar
     follower = follower_of(loaded)
     follower.read(end(0))
     follower.cluster = PlayedCluster(2, "another")
-    follower.look_for_replaced()
-    assert [why.partition(" Start")[0] for why in follower.replaced] == [
-        "orders.changes: orders.changes was deleted and created again while it was read."
-    ]
-    follower.read(message(0, progress(3)._replace(changes_id="another")), end(2))
-    assert loaded == [PARTITION]
+    with pytest.raises(ChangesReplaced, match="was deleted and created again while it was read"):
+        follower.look_for_replaced()
 
 
 def test_a_topic_that_is_replaced_while_it_is_followed(loaded: list[ChangesPartition]) -> None:
@@ -274,34 +252,8 @@ def test_a_topic_that_is_replaced_while_it_is_followed(loaded: list[ChangesParti
     follower.read(message(0, progress(3)), message(1, again(2)))
     assert loaded == [PARTITION]
     follower.cluster = PlayedCluster(9, "another")
-    follower.look_for_replaced()
-    assert (len(follower.replaced), follower.consumer.begun) == (1, [0])
-    assert (follower.reader.topic_id, follower.reader.target) == ("another", 9)
-
-
-def test_a_topic_that_is_shorter_now_is_loaded_again(loaded: list[ChangesPartition]) -> None:
-    """Kafka refuses the next offset before anybody has looked for the topic's id."""
-    follower = follower_of(loaded)
-    follower.read(message(0, progress(3)), message(1, again(2)))
-    follower.read(OffsetGone(2, b"", None, []))
-    assert (follower.replaced, follower.consumer.begun) == (
-        ["orders.changes: orders.changes [0] no longer has the offset to read next"],
-        [0],
-    )
-
-
-def test_a_topic_with_a_gap_is_read_from_its_start(loaded: list[ChangesPartition]) -> None:
-    """The replicas have discarded it; changes of a log record that was not complete are discarded here."""
-    follower = follower_of(loaded)
-    follower.read(message(0, progress(3)), message(1, again(2)))
-    follower.read(message(2, change(5, last=False)))
-    follower.gaps = [PARTITION]
-    follower.read(message(3, change(9)))
-    assert (follower.consumer.begun, follower.reader.is_loading) == ([0], True)
-    follower.gaps = []
-    del follower.taken[:]
-    follower.read(message(0, progress(3)))
-    assert [offset for offset, _ in follower.taken] == [0]
+    with pytest.raises(ChangesReplaced):
+        follower.look_for_replaced()
 
 
 def test_a_topic_without_a_sow(loaded: list[ChangesPartition]) -> None:
@@ -354,20 +306,11 @@ class Consumer:
 
     def __init__(self) -> None:
         self.left = [message(BEHIND - 1, progress(BEHIND))]
-        self.begun: list[int] = []
-        """The offsets from which the partition was read again."""
+        self.sought: list[int] = []
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Read from there on."""
-        assert [(one.topic, one.partition) for one in partitions] == [PARTITION]
-        self.begun += [one.offset for one in partitions]
-
-    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """Read no more."""
-
-    def assignment(self) -> list[TopicPartition]:
-        """Return none, as no broker has to be woken."""
-        return []
+        assert [(one.topic, one.partition, one.offset) for one in partitions] == [(*PARTITION, 0)]
 
     def poll(self, seconds: float) -> Any:
         """Return the next event."""
@@ -381,6 +324,10 @@ class Consumer:
     def get_watermark_offsets(self, position: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
         return (0, BEHIND)
+
+    def seek(self, partition: TopicPartition) -> None:
+        """Read from another offset."""
+        self.sought.append(partition.offset)
 
     def close(self) -> None:
         """Read no more."""
@@ -485,9 +432,9 @@ def test_a_snapshot_that_is_followed_for_too_long(loaded: list[ChangesPartition]
     follower.begin()
     follower.cluster = PlayedCluster(9)
     follower.read()
-    assert (follower.discarded, follower.consumer.begun) == ([], [])
+    assert (follower.discarded, follower.consumer.sought) == ([], [])
     follower.reader.aim(2, long_ago(follower))
     follower.read()
     reader = follower.reader
-    assert (follower.discarded, follower.consumer.begun) == ([PARTITION], [0])
+    assert (follower.discarded, follower.consumer.sought) == ([PARTITION], [0])
     assert (reader.has_snapshot, reader.target) == (False, 9)

@@ -1,7 +1,6 @@
 """The state of a query service: replicas, and who is told of their changes."""
 
 import asyncio
-from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,7 +9,6 @@ from sowline.changes.change import Change
 from sowline.changes.progress import Progress
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline_query_service.redefinitions import TopicRedefinitions
 from sowline_query_service.replica.partition_replica import Head
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.unit.query_service.sessions import Server
@@ -36,73 +34,25 @@ def test_loaded_records_are_not_sent() -> None:
     assert (received, server.state.loading, server.topic.size) == ([(0, 1), (1, 1)], [], 3)
 
 
-def test_a_topic_with_a_gap_is_loaded_again() -> None:
-    """All its partitions are, and what else came with the gap is left out: it is read once more."""
-    server, ended, heard = Server(partitions=2).loaded(), list[str](), list[int]()
-    server.state.end_readers = ended.append
-    server.state.listen(lambda topic, number, before, changes: heard.append(number))
-    server.put({"id": 1})
-    batches = {
-        ("orders.changes", 0): [EventAtOffset(1, change(5, 4))],
-        ("orders.changes", 1): [EventAtOffset(0, change(0, -1))],
-    }
-    with capture_logs() as logs:
-        again = server.state.take(batches)
-    assert (again, ended, heard) == ([*batches], ["orders"], [0])
-    assert (server.topic.size, server.topic.loading, server.state.broken) == (0, True, None)
-    assert [(line["event"], line["why"]) for line in logs] == [
-        ("topic loads again", "gap in partition 0: expected what follows 0, got 5 after 4")
-    ]
-
-
-def test_a_service_stays_ready_while_a_topic_is_loaded_again() -> None:
-    """It answers for the others. One that never had the topic still waits for it."""
-    server = Server()
-    server.state.load_again("orders.changes", "replaced")
-    assert server.state.loading == ["orders"]
-    server.loaded()
-    server.state.load_again("orders.changes", "replaced")
-    assert (server.state.loading, server.topic.loading) == ([], True)
-
-
-async def test_subscriptions_resume_after_a_topic_was_loaded_again() -> None:
-    """Each ends with `not ready`, also one that is just beginning. Repeated, it continues after its bookmark."""
+def test_a_gap_breaks_the_state() -> None:
+    """After a gap nothing is applied any more: only a restart can help, and it is said why."""
     server = Server().loaded()
-    client = server.connect()
-    end, nothing = client.session.commands.end_subscriptions_to, cast("Any", None)
-    redefinitions = TopicRedefinitions(server.state, server.dispatcher, nothing, nothing, end, nothing)
-    server.state.end_readers = redefinitions.end_readers
-    server.put({"id": 1, "n": 1})
-    client.ask("sow_and_subscribe")
-    await client.read()
-    server.put({"id": 1, "n": 2})
-    (received,) = await client.read()
-    client.ask("subscribe", command_id="2")
-    server.take(change(5, 4))
-    ended = [(one["sub_id"], one["reason"]) for one in await client.read()]
-    assert ended == [("1", "not ready"), ("2", "not ready")]
-    client.ask("sow")
-    assert [one["reason"] for one in await client.read()] == ["not ready"]
-
-    server.last, server.bodies = [Position(0, -1)], {}
-    for n in range(1, 4):
-        server.put({"id": 1, "n": n})
-    server.loaded()
-    with server.patched():
-        client.ask("subscribe", bookmark=received["bookmark"])
-        (missed,) = await client.read()
-    assert missed["data"] == {"id": 1, "n": 3}
-    server.put({"id": 1, "n": 4})
-    assert [one["data"] for one in await client.read()] == [{"id": 1, "n": 4}]
-
-
-def test_a_broken_state_takes_nothing() -> None:
-    """The events that would complete a load have not been applied."""
-    server = Server()
-    server.state.failed(ValueError("no more"))
     server.put({"id": 1})
-    server.loaded()
-    assert (server.topic.size, server.state.loading) == (0, ["orders"])
+    server.take(change(5, 4))
+    assert server.state.broken is not None
+    assert "orders.changes [0]" in server.state.broken
+    server.take(change(1, 0))
+    assert server.topic.positions == {0: Position(0, 0)}
+
+
+def test_a_broken_state_loads_nothing() -> None:
+    """The events that would complete a load have not been applied."""
+    server = Server(partitions=2)
+    server.state.loaded([("orders.changes", 0)])
+    server.take(change(5, 4))
+    assert server.state.broken is not None
+    server.state.loaded([("orders.changes", 1)])
+    assert server.state.loading == ["orders"]
 
 
 def test_a_partition_that_begins_with_a_snapshot_follows() -> None:
