@@ -48,6 +48,7 @@ PAUSE, RESUME, PROVE, LEAVE = "pause", "resume", "prove", "leave"
 
 _ACCEPTED = (State.SNAPSHOT, State.CATCHING_UP, State.LIVE)
 _SERVED = (State.ASKED, *_ACCEPTED)
+_LACKED = (Proving.WANTED, Proving.ASKED)
 _UNANSWERED = (State.UNSENT, State.ASKED, State.LEAVING, State.POSTPONED, State.SNAPSHOT)
 
 
@@ -110,11 +111,7 @@ class ClientMachine(Machine[State, Event, Action]):
         # Who holds the whole already waits for no answer, however long its service is away: the other streams of its
         # client keep their limit (test_who_holds_the_whole_is_owed_nothing).
         is_awaited = self.state in _UNANSWERED and not self.taken.is_whole
-        return not self.is_over and (is_awaited or self.is_being_replaced or self._lacks_proof)
-
-    @property
-    def _lacks_proof(self) -> bool:
-        return self.proof in (Proving.WANTED, Proving.ASKED)
+        return not self.is_over and (is_awaited or self.is_being_replaced or self.proof in _LACKED)
 
     @property
     def _about(self) -> str:
@@ -141,13 +138,15 @@ class ClientMachine(Machine[State, Event, Action]):
             lost = "the connection was lost while the query ran; run it again"
             return self._come_to_end(SowlineError("disconnected", lost))
         has_begun = self.taken.is_whole or bool(self.ask.bookmark)
-        make_void = event.rights_changed and has_begun and not self.ask.is_query
+        self._drop_waiting(make_void=event.rights_changed and has_begun and not self.ask.is_query)
+        self._detach()
+        return self._begin()
+
+    def _drop_waiting(self, *, make_void: bool = False) -> None:
         self.taken.drop_waiting(make_void=make_void)
         # The checksum waited, and was dropped with the rest.
         if self.proof is Proving.ARRIVED:
             self.proof = Proving.WANTED
-        self._detach()
-        return self._begin()
 
     def _lose(self, _: Signal) -> list[Action]:
         assert not self.is_over, "what has ended loses nothing"
@@ -168,7 +167,8 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _begin(self) -> list[Action]:
         assert not self._pending.sent, "a request goes out while no replacement is on its way"
-        self.taken.drop_group()
+        if self.taken.has_part:
+            self._drop_waiting()
         self.state = State.ASKED
         return [SendAsk(self._going_on())]
 

@@ -61,6 +61,13 @@ class Taken:
         """Whether what was taken is no longer valid."""
         return self.holding in (Holding.VOID, Holding.RENEWED)
 
+    @property
+    def has_part(self) -> bool:
+        """Whether a request begins with a group, which replaces one that the subscriber has not taken wholly."""
+        # The end of the earlier group waits. If the subscriber took it while the second one comes, it would continue
+        # from there in the middle of that one (postponed_with_a_group_that_waits.jsonl).
+        return self.holding in (Holding.NOTHING, Holding.PART)
+
     def end_bookmark(self) -> str:
         """Return the bookmark after the last message that waits."""
         position = self._position.copy()
@@ -105,13 +112,6 @@ class Taken:
         if make_void:
             self.holding = Holding.VOID
             self.inbox.clear()
-
-    def drop_group(self) -> None:
-        """Drop a group that was not taken wholly: another one is requested. One of what is void counts no more."""
-        # The end of the group waits. If the subscriber took it while the second one comes, it would continue from
-        # there in the middle of that one (postponed_with_a_group_that_waits.jsonl).
-        if not (self.is_whole or self.is_void):
-            self.drop_waiting(make_void=False)
 
     def renew(self) -> None:
         """Note that a group was requested that replaces everything."""

@@ -189,10 +189,15 @@ export class ClientMachine {
       );
       return;
     }
-    this.taken.dropWaiting(rightsChanged && !isQuery && (isWhole || bookmark !== ""));
-    if (this.#proof === "arrived") this.#proof = "wanted";
+    this.#dropWaiting(rightsChanged && !isQuery && (isWhole || bookmark !== ""));
     this.#detach();
     this.#begin();
+  }
+
+  #dropWaiting(makeVoid: boolean): void {
+    this.taken.dropWaiting(makeVoid);
+    // The checksum waited, and was dropped with the rest.
+    if (this.#proof === "arrived") this.#proof = "wanted";
   }
 
   /** Forget what the service had of it. */
@@ -204,6 +209,9 @@ export class ClientMachine {
   }
 
   #begin(): void {
+    // Another group comes. If the subscriber took the end of this one meanwhile, it would continue from there in the
+    // middle of the other.
+    if (!this.taken.isWhole && !this.taken.isVoid) this.#dropWaiting(false);
     this.state = "asked";
     this.#actions.push({ type: "begin", ask: this.#goingOn() });
   }
@@ -222,11 +230,7 @@ export class ClientMachine {
 
   #askAgain(number: number): void {
     if (this.state === "postponed") {
-      if (number !== 0) return;
-      // If the end of a group that waits were taken while another group comes, the subscription would continue from
-      // there in the middle of the second one.
-      if (!this.taken.isWhole && !this.taken.isVoid) this.taken.dropWaiting(false);
-      this.#begin();
+      if (number === 0) this.#begin();
       return;
     }
     const postponed = this.#first("postponed");
