@@ -333,7 +333,7 @@ def test_what_is_written_reads_with_the_template() -> None:
     server = Server(definition=definition).loaded()
     posted(server, "publish", THEIRS)
     elsewhere = Server(definition=definition.replace("NY", "LN")).loaded()
-    with pytest.raises(SowlineError, match="may not write this record"):
+    with pytest.raises(SowlineError, match="got one after which its record does not match"):
         posted(elsewhere, "publish", MINE)
 
 
@@ -342,10 +342,10 @@ def test_the_template_that_is_in_effect_counts() -> None:
     server = Server(definition="{name: orders, key: /id, documents: true, template: {desk: NY}}").loaded()
     limits = replace(server.topic.definition.limits, template='{"desk":"LN"}')
     server.topic.partitions[0].owner_definition = OwnerDefinition("another", limits)
-    with pytest.raises(SowlineError, match="may not write this record"):
+    with pytest.raises(SowlineError, match="got one after which its record does not match"):
         posted(server, "publish", MINE)
     server.put(THEIRS)
-    with pytest.raises(SowlineError, match="may not change this record"):
+    with pytest.raises(SowlineError, match="got one of a record that does not match"):
         posted(server, "publish", THEIRS)
 
 
@@ -353,7 +353,7 @@ def test_messages_without_records_are_asked_too() -> None:
     """Of a topic without a SOW."""
     server = Server(definition="{name: orders, sow: false}").loaded()
     posted(server, "publish", MINE)
-    with pytest.raises(SowlineError, match="may not write this record"):
+    with pytest.raises(SowlineError, match="got one after which its record does not match"):
         posted(server, "publish", THEIRS)
 
 

@@ -44,7 +44,7 @@ def test_moments(given: str | datetime, expected: object) -> None:
         ("trades:0@1,1@1", "of orders, got one of trades"),
         ("orders:0@1,1@1;trades:0@1", "got one of orders, trades"),
         ("orders:0@1", "got none in 1"),
-        ("orders:0@1,1@1,2@1", "no partition 2"),
+        ("orders:0@1,1@1,2@1", "a partition of orders below 2, got 2"),
         ("orders:0@x,1@1", "'x'"),
     ],
 )
