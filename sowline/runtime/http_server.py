@@ -260,6 +260,11 @@ class HttpServer(uvicorn.Server):
         for one in sockets or ():
             one.listen(BACKLOG)
 
+    def stop_listening(self) -> None:
+        """Accept no further connection; those that exist stay until the server ends."""
+        for server in getattr(self, "servers", ()):
+            server.close()
+
     async def on_tick(self, counter: int) -> bool:
         """Time out connections whose request does not arrive or whose client is gone; return whether to stop."""
         if counter % LOOK_TICKS == 0:

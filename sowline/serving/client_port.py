@@ -98,6 +98,9 @@ class ClientPort:
             await asyncio.sleep(LOOK_SECONDS)
         for task in watching:
             task.cancel()
+        # Before clients know that they are to leave: one that came back at once would be accepted, and lost a moment
+        # later without a reason (test_no_client_comes_back_to_a_service_that_stops).
+        http.stop_listening()
         server.sessions.close_all()
         http.should_exit = True
         await serving

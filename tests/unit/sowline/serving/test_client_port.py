@@ -1,6 +1,7 @@
 """Which settings limit what clients may use of a service."""
 
 import asyncio
+import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,11 +9,14 @@ import pytest
 
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
+from sowline.runtime.ports import free_port
 from sowline.serving import client_port
 from sowline.serving.client_port import ClientPort, query_limits, slot_limits, view_limits
 from sowline.serving.query_slots import Asker, QuerySlots
 from sowline.serving.window_memory import WindowHolder, WindowMemory
 from tests.waiting import loop_turns
+
+HOST = "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -92,3 +96,26 @@ async def test_the_server_of_a_port_drops_silent_clients_in_time(monkeypatch: py
     with pytest.raises(InterruptedError):
         await port.serve(cast("Any", server), lambda: True)
     assert given == [5, 7]
+
+
+async def test_no_client_comes_back_to_a_service_that_stops() -> None:
+    """When clients get to know that they are to leave, nothing listens any more."""
+    refused: list[bool] = []
+    port = free_port()
+
+    def close_all() -> None:
+        with socket.socket() as client:
+            refused.append(client.connect_ex((HOST, port)) != 0)
+
+    server = SimpleNamespace(
+        app=None,
+        authenticator=SimpleNamespace(is_open=False),
+        sessions=SimpleNamespace(limit=1 << 20, close_all=close_all),
+        watch_access=asyncio.Event().wait,
+    )
+
+    # It has begun to listen before the second look.
+    looks = iter((False, True))
+    async with asyncio.timeout(60):
+        await ClientPort(Settings(host=HOST, port=port), 0).serve(cast("Any", server), lambda: next(looks))
+    assert refused == [True]
