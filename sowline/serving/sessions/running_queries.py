@@ -1,6 +1,7 @@
 """The running queries of one session, by query id."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Iterator
 from functools import partial
@@ -45,15 +46,28 @@ class RunningQueries:
                 "queryid in use",
                 f"expected an unused query_id, got {query_id!r}, which is still running",
             )
-        task = self._runner.start(request, run if slot is None else partial(_run_in, slot, run), "completed")
+        task = self._runner.start(request, partial(self._run, query_id, slot, run), "completed")
         self._running[query_id] = request, task
-        # A task that is cancelled before it starts never enters `_run_in`, which would free its slot.
-        task.add_done_callback(lambda done: self._ended(query_id, slot))
+        # A task that is cancelled before it starts never enters `_run`, which would free its slot.
+        task.add_done_callback(lambda done: self._ended(query_id, slot, done))
 
-    def _ended(self, query_id: str, slot: QuerySlot | None) -> None:
-        self._running.pop(query_id, None)
+    async def _run(self, query_id: str, slot: QuerySlot | None, run: Run) -> None:
+        async with slot or contextlib.nullcontext():
+            await run()
+        # Before the last acknowledgement: a client that has it may use the query_id again at once
+        # (test_a_replica_answers_for_one_that_is_gone).
+        self._forget(query_id, asyncio.current_task())
+
+    def _ended(self, query_id: str, slot: QuerySlot | None, task: "asyncio.Task[None]") -> None:
+        self._forget(query_id, task)
         if slot is not None:
             slot.free()
+
+    def _forget(self, query_id: str, task: "asyncio.Task[None] | None") -> None:
+        _, running = self._running.get(query_id, (None, None))
+        # After an abort, the query_id may be that of another query by now.
+        if running is task:
+            self._running.pop(query_id, None)
 
     def abort(self, query_id: str, aborted: SowlineError) -> None:
         """End a query if it runs; its client gets `aborted`."""
@@ -66,8 +80,3 @@ class RunningQueries:
         """End all queries."""
         for _, task in list(self._running.values()):
             task.cancel()
-
-
-async def _run_in(slot: QuerySlot, run: Run) -> None:
-    async with slot:
-        await run()
