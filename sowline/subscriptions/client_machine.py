@@ -167,7 +167,7 @@ class ClientMachine(Machine[State, Event, Action]):
 
     def _begin(self) -> list[Action]:
         assert not self._pending.sent, "a request goes out while no replacement is on its way"
-        if self.taken.has_part:
+        if self.taken.begins_again:
             self._drop_waiting()
         self.state = State.ASKED
         return [SendAsk(self._going_on())]

@@ -62,8 +62,8 @@ class Taken:
         return self.holding in (Holding.VOID, Holding.RENEWED)
 
     @property
-    def has_part(self) -> bool:
-        """Whether a request begins with a group, which replaces one that the subscriber has not taken wholly."""
+    def begins_again(self) -> bool:
+        """Whether the next request begins again, because the subscriber has not taken a whole group yet."""
         # The end of the earlier group waits. If the subscriber took it while the second one comes, it would continue
         # from there in the middle of that one (postponed_with_a_group_that_waits.jsonl).
         return self.holding in (Holding.NOTHING, Holding.PART)

@@ -211,7 +211,7 @@ export class ClientMachine {
   #begin(): void {
     // Another group comes. If the subscriber took the end of this one meanwhile, it would continue from there in the
     // middle of the other.
-    if (!this.taken.isWhole && !this.taken.isVoid) this.#dropWaiting(false);
+    if (this.taken.beginsAgain) this.#dropWaiting(false);
     this.state = "asked";
     this.#actions.push({ type: "begin", ask: this.#goingOn() });
   }

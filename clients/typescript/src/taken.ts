@@ -45,6 +45,11 @@ export class Taken {
     return this.holding === "void" || this.holding === "renewed";
   }
 
+  /** Whether the next request begins again, because the subscriber has not taken a whole group yet. */
+  get beginsAgain(): boolean {
+    return this.holding === "nothing" || this.holding === "part";
+  }
+
   /** Return the bookmark after the last message that waits. */
   endBookmark(): string {
     const position = this.#position.copy();

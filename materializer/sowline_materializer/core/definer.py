@@ -9,13 +9,13 @@ from dataclasses import replace
 from sowline.codecs.typed_bodies import TypedBodies
 from sowline.commands.command import Command, LogRecord
 from sowline.errors import SowlineError
-from sowline.language.emodb.template import check_template
+from sowline.language.emodb.template import check_template, read_template
 from sowline.model.limits import Limits, names_template, read_define
 from sowline.model.nesting import check_nesting
 from sowline_materializer.core.batch_state import BatchState
 from sowline_materializer.core.deduplication import Deduplication
 from sowline_materializer.core.document_writer import DocumentWriter
-from sowline_materializer.core.documents import LEVELS_MAX, fields_of
+from sowline_materializer.core.documents import LEVELS_MAX
 from sowline_materializer.core.portions import portion
 
 
@@ -70,7 +70,7 @@ class Definer:
             raise SowlineError("bad definition", "expected no template of a topic without documents, got one")
         # A producer may write a `define` that no definition allows.
         try:
-            check_template(fields_of(limits.template), state.definition.key_paths)
+            check_template(read_template(limits.template), state.definition.key_paths)
         except ValueError as error:
             raise SowlineError("bad definition", str(error)) from error
         check_nesting((limits.template or "").encode(), LEVELS_MAX)

@@ -1,6 +1,5 @@
 """Applies writes to the documents of a topic: to their content and their metadata. Pure."""
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +16,7 @@ from sowline.language.emodb.fold import (
     change_id_of_writer,
     fold,
 )
-from sowline.language.emodb.template import hidden_by, own_content, read_with
+from sowline.language.emodb.template import hidden_by, own_content, read_template, read_with
 from sowline.language.emodb.tree import LiteralDelta
 from sowline.language.emodb.values import same
 from sowline.language.emodb.writes import Writes, document_of
@@ -53,7 +52,7 @@ class Documents:
     def __init__(self, definition: TopicDefinition, template: str | None) -> None:
         self._table = definition.name
         self._key_paths = definition.key_paths
-        self._template = fields_of(template)
+        self._template = read_template(template)
 
     def content(self, current: Record | None) -> dict[str, Any] | Undefined:
         """Return the content of a document, without the template; UNDEFINED if it was deleted or never written."""
@@ -75,7 +74,7 @@ class Documents:
         """Return a live document as it reads with another template; None if nothing of it is stored otherwise."""
         assert current.writes is not None, "a document has metadata"
         assert current.body is not None, "a deleted document is not read"
-        fields = fields_of(template)
+        fields = read_template(template)
         content = self.content(current)
         assert content is not UNDEFINED, "it is live"
         read, hidden = read_with(content, fields), hidden_by(fields, content) or None
@@ -109,13 +108,6 @@ class Documents:
         require_same_key(after, self._key_paths, text)
         body = _body_of(read_with(after, self._template) if self._template else after)
         return DocumentWrite(body, now, outcome, len(body) + hidden)
-
-
-@lru_cache(maxsize=64)
-def fields_of(template: str | None) -> dict[str, Any]:
-    """Return the fields of a template, as in `Limits`. They are shared: change nothing in them."""
-    fields: dict[str, Any] = orjson.loads(template or "{}")
-    return fields
 
 
 def size_of(current: Record) -> int:

@@ -44,8 +44,8 @@ class NewestSnapshot(NamedTuple):
 
     def has_records_of(self, topic: TopicState, begun: Begun) -> bool:
         """Whether the state has still the same records."""
-        # A topic that was loaded again begins to count its changes at 0, so equal counts alone prove nothing
-        # (test_a_topic_that_was_loaded_again_is_written_whole).
+        # A topic that was removed and defined again begins to count its changes at 0, so equal counts alone prove
+        # nothing (test_a_topic_that_was_defined_again_is_written_whole).
         return self.topic() is topic and self.changes_applied == begun.changes_applied
 
 
@@ -99,10 +99,10 @@ class PartitionSnapshots:
         replica, taken_at = topic.partitions[number], self._whole_at(topic, number)
         name, topic_id = topic.definition.name, self._topic_id(topic.definition.changes)
         # A batch that failed in the middle has moved the position, and not all of its changes were applied. And a
-        # topic that was discarded may have another changes topic by now, in which its offsets mean nothing
-        # (test_a_discarded_topic_has_no_snapshot).
-        is_discarded = self._state.topics.get(name) is not topic
-        if self._state.broken or is_discarded or replica.head is None or taken_at is None:
+        # topic that was removed may have another changes topic by now, in which its offsets mean nothing
+        # (test_a_removed_topic_has_no_snapshot).
+        is_removed = self._state.topics.get(name) is not topic
+        if self._state.broken or is_removed or replica.head is None or taken_at is None:
             return None
         return Begun(topic_id, replica.head, replica.index, replica.changes_applied, topic.rows.end, taken_at)
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.language.emodb.template import Fields
+from sowline.language.emodb.template import Fields, read_template
 from sowline.language.filter.metadata import Metadata
 from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.key import partition_of
@@ -155,8 +154,7 @@ class TopicState:
         owner = None if partition is None else partition.owner_definition
         # Until its `define` is applied, another template in the file is that of no document. A refused one never is.
         limits = self.definition.limits if owner is None else owner.limits_under(self.definition)
-        fields: Fields = orjson.loads(limits.template or "{}")
-        return fields
+        return read_template(limits.template)
 
     def log_difference(self) -> str | None:
         """Return how the definition differs from the one that an owner works by; None if it does not."""

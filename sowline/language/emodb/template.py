@@ -5,11 +5,21 @@ Deltas and their conditions see a document's own content, without the template. 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import orjson
 
 from sowline.language.emodb.intrinsics import RESERVED_KEYS
 from sowline.language.emodb.values import Json
 
 Fields = Mapping[str, Json]
+
+
+@lru_cache(maxsize=64)
+def read_template(text: str | None) -> Fields:
+    """Return the fields of a template, as in `Limits`. They are shared: change nothing in them."""
+    fields: Fields = orjson.loads(text or "{}")
+    return fields
 
 
 def check_template(template: Fields, key_paths: Iterable[Sequence[str]] = ()) -> None:

@@ -52,11 +52,13 @@ class RunningQueries:
         task.add_done_callback(lambda done: self._ended(query_id, slot, done))
 
     async def _run(self, query_id: str, slot: QuerySlot | None, run: Run) -> None:
-        async with slot or contextlib.nullcontext():
-            await run()
-        # Before the last acknowledgement: a client that has it may use the query_id again at once
-        # (test_a_replica_answers_for_one_that_is_gone).
-        self._forget(query_id, asyncio.current_task())
+        try:
+            async with slot or contextlib.nullcontext():
+                await run()
+        finally:
+            # Before the last acknowledgement: a client that has it may use the query_id again at once
+            # (test_a_replica_answers_for_one_that_is_gone).
+            self._forget(query_id, asyncio.current_task())
 
     def _ended(self, query_id: str, slot: QuerySlot | None, task: "asyncio.Task[None]") -> None:
         self._forget(query_id, task)

@@ -55,14 +55,14 @@ def test_a_broken_replica_has_no_snapshot() -> None:
     assert begun(topic, "failed") is None
 
 
-def test_a_discarded_topic_has_no_snapshot() -> None:
+def test_a_removed_topic_has_no_snapshot() -> None:
     """Its changes topic may be another one by now, in which its offsets mean nothing."""
     topic = topic_of()
     topic.log_ends[0].note(time.monotonic(), 6, "log", topic.partitions[0].reached)
     assert begun(topic, current=topic_of()) is None
 
 
-def test_a_topic_that_was_loaded_again_is_written_whole() -> None:
+def test_a_topic_that_was_defined_again_is_written_whole() -> None:
     """It has applied as many changes as the one before it, and other records."""
     data = Mock(write=Mock(return_value=MANIFEST))
     state: Any = SimpleNamespace(broken=None, topics={})

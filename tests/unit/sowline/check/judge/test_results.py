@@ -54,7 +54,7 @@ def test_a_query_without_its_end() -> None:
 
 
 def test_an_expiry_that_no_subscriber_receives() -> None:
-    """Once the others have ended, a reader of groups may be told of an expiry that nobody else is told of."""
+    """Once the others have ended, a reader of groups may receive an expiry that no other reader receives."""
     world = CheckedWorld(1)
     single = world.open("subscribe", oof=True)
     groups = world.open("sow_and_subscribe", oof=True, groups=TOTALS)
