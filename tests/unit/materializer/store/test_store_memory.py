@@ -1,5 +1,6 @@
 """The memory that stores share: it has one limit, whatever their number, and grows with no number of keys."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,8 +8,14 @@ from unittest.mock import patch
 
 import pytest
 
+from bench.usage import resident_bytes
 from sowline.model.limits import MIB
-from sowline.runtime.store_memory import WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_MIN, StoreMemory
+from sowline.runtime.store_memory import (
+    WRITE_BUFFER_BYTES_MAX,
+    WRITE_BUFFER_BYTES_MIN,
+    StoreMemory,
+    return_freed_memory,
+)
 from sowline_materializer.store.checksum import Checksum
 from sowline_materializer.store.rocksdb import RocksStore
 
@@ -105,3 +112,14 @@ def test_a_limit_may_change_under_open_stores(memory: StoreMemory, tmp_path: Pat
         assert store.get(b"%08d" % 7) == VALUE
     finally:
         store.close()
+
+
+def test_freed_memory_goes_back_to_the_system() -> None:
+    """Also what lies between blocks that stay, which glibc by itself keeps for the process."""
+    blocks = [bytes(1000) for _ in range(60_000)]
+    kept = blocks[::100]
+    del blocks
+    before = resident_bytes(os.getpid())
+    return_freed_memory()
+    assert before - resident_bytes(os.getpid()) > 40 * MIB
+    assert len(kept) == 600

@@ -61,3 +61,14 @@ def test_much_is_flushed_at_once(clock: Clock) -> None:
         store.commit({b"a": bytes(FLUSH_BYTES_MAX // 2)}, Checksum(1, 1), b"one")
     flush.flush_due()
     assert [disk.checkpoint() for disk in disks] == [b"one", b"one"]
+
+
+def test_freed_memory_is_returned_every_ten_seconds(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time takes some milliseconds, so not with every flush."""
+    returned: list[float] = []
+    monkeypatch.setattr(module, "return_freed_memory", lambda: returned.append(clock.now))
+    flush = Flush(OwnedPartitions({}), Counts())
+    while clock.now < 125:
+        flush.flush_due()
+        clock.now += FLUSH_SECONDS
+    assert returned == [100, 110, 120]
