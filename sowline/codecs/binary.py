@@ -23,6 +23,7 @@ class BinaryCodec(SchemalessCodec):
         """Return the bytes of a message."""
         document = checked_json(body)
         try:
+            # The bytes have no place for other members: they would be lost (test_other_json_is_refused).
             if document.keys() == {BINARY_FIELD}:
                 return bytes_of(document[BINARY_FIELD])
         except ValueError:

@@ -26,7 +26,7 @@ COMMENTS_MIN = {
     "materializer": 4.0,
     "query_service": 3.8,
     "sowline/changes": 5.5,
-    "sowline/codecs": 3.4,
+    "sowline/codecs": 4.2,
     "sowline/commands": 4.5,
     "sowline/kafka": 4.0,
     "sowline/model": 4.0,

@@ -167,7 +167,7 @@ def _read(wire: WireReader, convert: Convert, data: bytes) -> _Json:
 def _json_of(document: _Json) -> bytes:
     body = write_body(document)
     try:
-        # Defaults may add levels below the deepest ones of the record.
+        # Defaults may add levels below the deepest ones of the record (test_defaults_may_nest_too_deep).
         check_nesting(body)
     except SowlineError as error:
         raise bad_message(error.message) from None

@@ -96,6 +96,8 @@ def _object(properties: Json) -> Json:
 
 def _leaf(leaf: AvroType) -> Json:
     describe = _LOGICAL.get(leaf.logical.rpartition("-")[0] or leaf.logical)
+    # A copy: a field adds its text and its default, which all fields of the type would then have
+    # (test_what_a_field_adds_is_its_own).
     return dict(_PLAIN[leaf.kind]) if describe is None else describe(leaf)
 
 

@@ -126,6 +126,8 @@ def _non_finite(value: float) -> str:
 def _double(value: Any) -> float:
     if type(value) is float:
         return value
+    # Or one record would have two texts: `1` from a default or a client, and `1.0` from the bytes
+    # (test_defaults_are_in_canonical_form).
     if type(value) is int:
         return float(value)
     if type(value) is str and value in NON_FINITE:
@@ -207,12 +209,15 @@ def _decimal_pair(leaf: AvroType) -> tuple[Convert, Convert]:
         unscaled = int.from_bytes(data, "big", signed=True)
         if not -limit < unscaled < limit:
             raise SchemaMisfit(expected, f"{len(data)} bytes")
+        # Without the zero before the point, -0.05 would be `-.05`, which `parse` refuses
+        # (test_a_value_has_one_canonical_form).
         digits = str(abs(unscaled)).zfill(scale + 1)
         sign = "-" if unscaled < 0 else ""
         return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
 
     def parse(value: Any) -> bytes:
-        # Besides its digits, a text has at most a sign, a point and a zero before the point.
+        # Besides its digits, a text has at most a sign, a point and a zero before the point. Python refuses to read
+        # thousands of digits, with an error that is not about the message (test_json_that_does_not_fit_is_refused).
         match = _DECIMAL.fullmatch(value) if type(value) is str and len(value) <= leaf.precision + 3 else None
         if match is None or len(match[3] or "") > scale:
             raise SchemaMisfit(expected, excerpt(value))
@@ -235,6 +240,7 @@ def _width(number: int) -> int:
 
 
 def _uuid_text(value: Any) -> str:
+    # Publishers write a UUID in either case: as a key, it would be two records (test_a_value_has_one_canonical_form).
     text = value.lower() if type(value) is str else ""
     if _UUID.fullmatch(text):
         return str(text)
@@ -255,6 +261,7 @@ def _duration_text(data: bytes) -> dict[str, int]:
 
 def _duration_bytes(value: Any) -> bytes:
     try:
+        # In Python, true is an `int`, and would be written as 1 (test_a_duration).
         if set(value) == set(_DURATION_PARTS) and all(type(part) is int for part in value.values()):
             return _DURATION.pack(*(value[part] for part in _DURATION_PARTS))
     except (TypeError, AttributeError, struct.error):
@@ -334,7 +341,8 @@ def _timestamp_pair(digits: int, zone: str) -> tuple[Convert, Convert]:
             units = _clock_units(clock, digits)
             if units is not None:
                 since: int = _days(day_text) * day + units
-                # In nanoseconds, 64 bits end in the year 2262.
+                # In nanoseconds, 64 bits end in the year 2262. A later time would be written as a number that no
+                # reader takes for a long (test_json_that_does_not_fit_is_refused).
                 if LONG_MIN <= since <= LONG_MAX:
                     return since
         raise SchemaMisfit(expected, excerpt(value))

@@ -39,6 +39,8 @@ def excerpt(value: Any) -> str:
             return "an object"
         case list():
             return "an array"
+        # Cut: a text of megabytes would be in the answer to its writer, in the dead letter and in the log
+        # (test_an_excerpt_shows_a_value_of_json).
         case str() | bytes():
             return repr(value[:60])
         case _:

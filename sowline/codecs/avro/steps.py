@@ -111,6 +111,8 @@ def map_of(item: ValueConverter) -> ValueConverter:
     if item.is_late:
 
         def put_off(values: dict[str, Any], later: Later) -> dict[str, Any]:
+            # Sorted here: `later` is emptied from its end, and would leave the keys in another order
+            # (test_arrays_and_maps_are_converted_by_their_items).
             done = dict(sorted(values.items()))
             later.extend((done, key, convert, value) for key, value in values.items())
             return done

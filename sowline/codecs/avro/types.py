@@ -177,6 +177,7 @@ class _Builder:
             return self._union(parsed)
         if isinstance(parsed, str):
             return self._mention(parsed)
+        # Protocols of Avro call the records of their errors so (test_a_record_of_the_kind_error_is_a_record).
         kind = "record" if parsed["type"] == "error" else parsed["type"]
         made = AvroType(kind, doc=parsed.get("doc", ""))
         if kind in _NAMED:

@@ -79,6 +79,8 @@ class CompositeGlobalCodec(SchemalessCodec):
                     f" {name[:60]!r}"
                 )
             inside[number][name] = value
+        # Without the listed field, the part would be another one than its writer described
+        # (test_other_json_is_not_written_as_fields).
         if named:
             raise bad_message(
                 f"expected the fields that {PARTS_FIELD} lists, got none called {next(iter(named))[:60]!r}"
@@ -114,6 +116,8 @@ class CompositeGlobalCodec(SchemalessCodec):
         except msgspec.MsgspecError:
             names = []
         listed = [name for some in names if type(some) is list for name in some]
+        # At most one part for all other fields: of two, a field would go to whichever comes first
+        # (test_other_json_is_not_written_as_fields).
         others = [some for some in names if type(some) is str]
         if len(names) == len(self._parts) and len(set(listed)) == len(listed) and others in ([], [_REST]):
             return names

@@ -58,6 +58,8 @@ class CompositeLocalCodec(SchemalessCodec):
         for name, value in raw_fields(delta).items():
             before, part = record.get(name), self._parts.get(name)
             record[name] = value
+            # As it is, the delta of a part would replace it, and its other fields would be lost
+            # (test_a_delta_of_one_part_leaves_the_others).
             if before is not None and part is not None:
                 record[name] = Raw(part.merged(bytes(before), bytes(value)))
         return raw_object(record)
@@ -118,6 +120,7 @@ def renamed(schema: Any, number: str) -> Any:
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
         copy["$ref"] = f"{_DEFINITIONS}{number}.{reference.removeprefix(_DEFINITIONS)}"
+    # The root that a part refers to is its own (test_the_definitions_of_parts_have_names_of_their_own).
     elif isinstance(reference, str) and reference.startswith("#"):
         copy["$ref"] = f"#/properties/{number}{reference[1:]}"
     return copy

@@ -120,6 +120,8 @@ class MessagePart:
 
 
 def _some(data: bytes) -> bytes:
+    # In the message, no bytes mean that there is no part: the record would come back without it
+    # (test_other_json_is_not_written_as_parts).
     if not data:
         raise bad_message("expected at least one byte, got an empty part: leave it out")
     return data

@@ -12,11 +12,15 @@ def check_compatible(later: Schema, earlier: Schema) -> None:
     if earlier.type != later.type:
         raise _incompatible("the message type", f"{earlier.type}, got {later.type}")
     old, new = FixOptions(earlier), FixOptions(later)
+    # A text of a record may contain the new one: it could not be written any more
+    # (test_records_keep_their_separator).
     if new.separator != old.separator:
         raise _incompatible("the separator", f"{excerpt(old.separator)}, got {excerpt(new.separator)}")
     for tag, name in old.names.items():
         if new.names.get(tag) != name:
             raise _incompatible(f"the name of {tag}", f"{excerpt(name)}, got {excerpt(new.name_of(tag))}")
+    # A new pair, too: records have the length, which no message may have beside its data
+    # (test_options_may_change_as_long_as_records_stay_right).
     for tag in old.data.keys() | new.data.keys():
         if old.data.get(tag) != new.data.get(tag):
             raise _incompatible(
@@ -29,6 +33,8 @@ def _check_groups(old: FixOptions, new: FixOptions) -> None:
     """Check each group by tags: names may be new."""
     before, after = _by_tags(old), _by_tags(new)
     for message_type in sorted(before.keys() | after.keys()):
+        # A MsgType without groups of its own has those of all others, and one that now gets its own must keep them
+        # (test_options_may_change_as_long_as_records_stay_right).
         one, other = before.get(message_type, before[""]), after.get(message_type, after[""])
         for count in sorted(one.keys() | other.keys()):
             if count not in one or count not in other:

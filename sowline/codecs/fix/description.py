@@ -57,6 +57,7 @@ def _group(members: frozenset[str], options: FixOptions) -> dict[str, Any]:
     groups, lengths = options.all_groups, {options.name_of(length) for length in options.data}
     properties = {
         name: _reference(name) if name in groups else {"$ref": "#/$defs/value"}
+        # No entry has a length: it is computed when the entry is written (test_a_length_is_no_member_of_an_entry).
         for name in sorted(members - lengths)
     }
     entry = {"type": "object", "minProperties": 1, "properties": properties, "additionalProperties": False}

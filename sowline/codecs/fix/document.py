@@ -23,6 +23,7 @@ def document_of(names: list[str], values: list[Any], groups: GroupMembers) -> Do
     """Return the JSON of a message with these fields."""
     if groups.keys().isdisjoint(names):
         document = dict(zip(names, values, strict=True))
+        # A name that comes twice has lost a value here (test_a_tag_that_comes_several_times_is_an_array).
         if len(document) == len(names):
             return document
     return _GroupParser(names, values, groups).document()
@@ -78,7 +79,8 @@ class _GroupParser:
         entry: Document = {}
         while self._at < len(self._names):
             name = self._names[self._at]
-            # A field that the entry has already begins the next entry, or follows the group.
+            # A field that the entry has already begins the next entry, or follows the group
+            # (test_groups_of_the_standard_are_arrays).
             if name not in members or name in entry:
                 break
             entry[name] = self._value(name)
@@ -181,6 +183,8 @@ def arranged_entries(count_name: str, entries: list[Document], groups: GroupMemb
 
 
 def _arranged_entry(count_name: str, entry: Document, delimiter: str, groups: GroupMembers) -> Document:
+    # Readers take the first field of the first entry for the beginning of each. Without it there, two entries would
+    # be read as one (test_entries_begin_with_the_same_field).
     if next(iter(entry)) != delimiter:
         entry = {delimiter: entry[delimiter], **entry}
     arranged_entry = arranged(entry, groups, {})

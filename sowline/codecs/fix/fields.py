@@ -33,6 +33,7 @@ def split(data: bytes, options: FixOptions) -> Fields:
     # `_scanned` stops at the limit, before the fields take memory (test_hostile_messages_are_refused_within_bounds).
     if text.count(separator) > FIELDS_MAX:
         return _scanned(data, options)
+    # Behind the last separator there is no field, and not even an empty one (test_a_message_of_the_standard_has_soh).
     parts = text.removesuffix(separator).split(separator)
     split_parts = [part.partition("=") for part in parts]
     tags = [part[0] for part in split_parts]
@@ -157,6 +158,7 @@ def join(tags: list[str], values: list[Any], options: FixOptions) -> bytes:
     if len(tags) > FIELDS_MAX:
         raise bad_message(f"expected at most {FIELDS_MAX} fields, got {len(tags)}")
     separator = options.separator
+    # An object stands for bytes that are not UTF-8: no text holds them (test_a_message_is_its_fields_in_order).
     if options.lengths.keys().isdisjoint(tags) and dict not in set(map(type, values)):
         return "".join(
             [f"{tag}={value}{separator}" for tag, value in zip(tags, values, strict=True)]

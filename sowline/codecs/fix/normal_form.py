@@ -52,6 +52,7 @@ class FixNormalizer:
     def named(self, document: Document) -> Document:
         """Return a document with the name of each field, from names or tags; raise `bad message`."""
         options = self._options
+        # With a dictionary, a tag that was checked before still has a name (test_json_has_the_names_of_a_dictionary).
         if not options.tags and options.is_known(document):
             return document
         found = {options.name_of(options.tag_of(name)): value for name, value in document.items()}
@@ -83,6 +84,8 @@ class FixNormalizer:
         if not value:
             raise bad_message(f"expected at least one value in {excerpt(name)}, got an empty array")
         values = [self.single(name, one) for one in value]
+        # From its message, a single value is read as a text: an array of one would be another text of the same record
+        # (test_entries_and_values_are_canonical).
         return values if len(values) > 1 else values[0]
 
     def _entries(self, name: str, value: Any, groups: GroupMembers) -> list[Document]:
@@ -108,8 +111,10 @@ class FixNormalizer:
         """Return one value: a text, or bytes that are not UTF-8."""
         if is_bytes(value):
             data = bytes_of(value)
+            # Bytes that are UTF-8 are read as a text (test_bytes_that_are_not_utf8_are_base64).
             value = value_of(data)
-            # A value with a separator would be read as several fields.
+            # A value with a separator would be read as several fields, but for data: its length is written before it
+            # (test_data_fields_may_contain_the_separator).
             is_split = self._options.separator.encode() in data
         else:
             value = _text(name, value)

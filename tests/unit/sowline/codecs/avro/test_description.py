@@ -24,3 +24,11 @@ def test_the_description_is_a_json_schema() -> None:
     assert order["properties"]["note"] == {"anyOf": [{"type": "null"}, {"type": "string"}], "default": None}
     assert order["properties"]["px"] == {"type": "string", "pattern": r"^-?[0-9]+\.[0-9]{2}$"}
     assert order["properties"]["parent"] == {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Order"}]}
+
+
+def test_what_a_field_adds_is_its_own() -> None:
+    """The text and the default of one field are not in the description of another one of its type."""
+    raw = record({"name": "a", "type": "long", "doc": "The number.", "default": 5}, ("b", "long"))
+    properties = AvroCodec(schema_of(raw)).described()["$defs"]["Order"]["properties"]
+    assert properties["a"] == properties["b"] | {"description": "The number.", "default": 5}
+    assert "default" not in properties["b"]

@@ -105,7 +105,8 @@ def test_a_duration() -> None:
     codec = AvroCodec(schema_of(raw))
     assert codec.read(MessagePayload(data), schema_of(raw)) == body
     assert codec.write(body) == data
-    for wrong in ('{"months":1}', "5", '{"months":1,"days":2,"milliseconds":-1}'):
+    parts = '{{"months":{0},"days":2,"milliseconds":{1}}}'.format
+    for wrong in ('{"months":1}', "5", parts(1, -1), parts("true", 3)):
         with pytest.raises(SowlineError, match="/a: expected an object with months, days and milliseconds"):
             codec.write(f'{{"a":{wrong}}}'.encode())
 
@@ -134,6 +135,7 @@ def test_a_duration() -> None:
         (logical("bytes", "decimal", precision=3, scale=2), '"12.345"', "a decimal of at most 3 digits"),
         (logical("bytes", "decimal", precision=3, scale=2), '"12.34"', "a decimal of at most 3 digits"),
         (logical("bytes", "decimal", precision=3, scale=2), "1", "a decimal of at most 3 digits"),
+        (logical("bytes", "decimal", precision=3), f'"{"0" * 5000}"', "a decimal of at most 3 digits"),
         (logical("string", "uuid"), '"x"', "a UUID"),
         (logical("int", "date"), '"2026-02-30"', "a date like"),
         (logical("int", "date"), '"20260228"', "a date like"),

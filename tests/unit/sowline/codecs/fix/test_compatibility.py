@@ -34,6 +34,7 @@ from tests.unit.sowline.codecs.fix.topics import schema
         ),
         ({}, {"groups": {"453": []}}, "whether 453 is the count of a group"),
         ({"data": {"5001": 5002}}, {}, "the data field of '5001'"),
+        ({}, {"data": {"5001": 5002}}, "the data field of '5001'"),
         ({}, {"data": {"95": None}}, "the data field of '95'"),
     ],
 )

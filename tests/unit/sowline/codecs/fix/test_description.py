@@ -14,3 +14,11 @@ def test_canonical_json_is_described() -> None:
         assert validator.is_valid(read_by(codec, message))
     for wrong in ({"Other": "x"}, {"NoPartyIDs": "1"}, {"CheckSum": "1"}, {"Side": 1}, {}, {"Side": ["1"]}):
         assert not validator.is_valid(wrong)
+
+
+def test_a_length_is_no_member_of_an_entry() -> None:
+    """The data field is one; its length is computed when a message is written."""
+    codec = FixCodec(schema(groups={"5001": [1, 5002, 5003]}, data={"5002": 5003}))
+    validator = jsonschema_rs.validator_for(codec.described())
+    assert validator.is_valid({"5001": [{"1": "A", "5003": "x"}]})
+    assert not validator.is_valid({"5001": [{"1": "A", "5002": "1"}]})
