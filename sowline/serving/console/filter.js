@@ -100,7 +100,9 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
     input.current.setSelectionRange(at, at);
   };
   const press = (event) => {
-    if (event.key === "ArrowDown" && !offered.length) {
+    // The form is sent: a list would cover what the service says to that.
+    if (event.key === "Enter" && chosen < 0) close();
+    else if (event.key === "ArrowDown" && !offered.length) {
       event.preventDefault();
       offer(value, input.current.selectionStart);
     } else if (!offered.length) {
