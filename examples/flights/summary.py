@@ -35,7 +35,7 @@ class Summary(NamedTuple):
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
             ("  deltas among them", _count(self.deltas)),
-            ("  refused as wrong", _count(self.dead_letters)),
+            ("  refused among them", _count(self.dead_letters)),
             *([("commands of visitors", _count(self.by_visitors))] if self.by_visitors else []),
             ("flights that Sowline holds", _count(self.sow_size)),
             *((f"records of the view {view}", _count(number)) for view, number in self.groups.items()),

@@ -209,6 +209,45 @@ def test_a_phone(console: Console, flights: ServedTopic) -> None:
     expect(console.cells("B6")).to_be_visible()
 
 
+def test_a_phone_shows_fields_first(console: Console, flights: ServedTopic) -> None:
+    """The time of the last change, which is long, comes after them; what completes a filter has room."""
+    page = console.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    console.grid(flights.name)
+    heads = page.locator("perspective-viewer regular-table thead tr.rt-autosize th")
+    expect(heads.nth(2)).to_have_text("status")
+    expect(heads.filter(has_text="updated")).to_have_count(1)
+    page.get_by_label("Filter", exact=True).fill("/status = 'l")
+    value = page.get_by_role("listbox", name="completions").get_by_role("option").first.locator("code")
+    expect(value).to_have_text("'late'")
+    assert value.evaluate("node => node.scrollWidth <= node.clientWidth && node.clientWidth > 30")
+
+
+def test_a_refused_filter_is_not_covered(console: Console, flights: ServedTopic) -> None:
+    """The list of what completes it closes when it is sent, so what the service says to it can be read."""
+    page = console.page
+    console.grid(flights.name)
+    page.get_by_label("Filter", exact=True).fill("/status = ")
+    completions = page.get_by_role("listbox", name="completions")
+    expect(completions).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator(".mistake")).to_contain_text("bad filter")
+    expect(completions).to_be_hidden()
+
+
+def test_an_open_record_has_one_name(console: Console, flights: ServedTopic) -> None:
+    """Where the page says where it is, the record is called as in its panel, and its tools stand in one line."""
+    console.grid(flights.name)
+    console.page.set_viewport_size({"width": 1440, "height": 900})
+    console.cells("B6").click()
+    expect(console.page.locator("aside h2")).to_have_text("B6 · 2")
+    expect(console.page.locator(".breadcrumb [aria-current]")).to_have_text("B6 · 2")
+    tools = console.page.locator("aside .switch :is(button, select)")
+    tops = tools.evaluate_all("tools => tools.map(tool => tool.getBoundingClientRect().top)")
+    assert len(tops) == 5
+    assert max(tops) - min(tops) < 10
+
+
 def test_groups_of_times_are_written_as_times_are(console: Console, flights: ServedTopic) -> None:
     """Whatever the browser's languages."""
     flights.write(*(flight("UA", at, "late", since=f"2026-11-0{at}T00:00:07Z") for at in (1, 2)))

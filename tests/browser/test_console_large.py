@@ -207,4 +207,4 @@ def test_what_the_service_does_not_group_is_of_the_first_records(console: Consol
     console.rows(LIMIT)
     alert = console.page.get_by_role("alert")
     expect(alert).to_contain_text("the chart is of the records in the browser: a filter")
-    expect(console.page.locator("[data-count=rows]")).to_have_text(f"{LIMIT} of {RECORDS:,} rows")
+    expect(console.page.locator("[data-count=rows]")).to_have_text(f"{LIMIT} of {RECORDS:,} records")

@@ -66,6 +66,26 @@ def test_nothing_is_live_without_a_connection(console: Console, flights: ServedT
     console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]
 
 
+def test_the_subscriptions_of_all_clients_stand_in_the_same_columns(
+    console: Console, served: Served, flights: ServedTopic
+) -> None:
+    """However long a filter is. Before messages were counted, there is no rate with a unit."""
+    console.grid(flights.name)
+    page = console.page.context.new_page()
+    filtered = Console(page, served.query.url)
+    filtered.grid(flights.name, filter="/status IN ('late', 'landed', 'departed', 'departed late')")
+    with page.context.new_page() as other:
+        Console(other, served.query.url).go("connections")
+        tables = other.locator("table.subscriptions")
+        expect(tables).to_have_count(2)
+        columns = (
+            "table => [...table.rows[0].cells].map(cell => Math.round(cell.getBoundingClientRect().left))"
+        )
+        assert tables.nth(0).evaluate(columns) == tables.nth(1).evaluate(columns)
+        expect(other.locator(".client dd", has_text="–/s")).to_have_count(0)
+    page.close()
+
+
 def test_a_topic_without_news_is_up_to_date(console: Console, flights: ServedTopic) -> None:
     """Whether changes would come through is unknown then: a materializer may be dead that has nothing to do."""
     console.go("topics")
@@ -180,6 +200,13 @@ def test_a_record_of_fix_in_words(console: Console, served: Served, tmp_path: Pa
         assert value_names(url, orders.name, "sow_some") == {}
 
 
+LINE_WIDTHS = """node => {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  return [...range.getClientRects()].map(({ width }) => width);
+}"""
+
+
 def cut(page: Page) -> list[str]:
     """The tables whose columns do not fit beside each other."""
     names: list[str] = page.evaluate(
@@ -199,6 +226,8 @@ def test_no_column_is_cut(chromium: Browser, served: Served, flights: ServedTopi
             console.go("topics")
             expect(console.topic(flights.name)).to_be_visible()
             assert cut(page) == []
+            # The last line of a heading is no single letter.
+            assert min(page.locator("th.changes").evaluate(LINE_WIDTHS)) > 40
             console.go(f"topic/{flights.name}")
             expect(page.get_by_role("region", name="Kafka topics")).to_be_visible()
             assert cut(page) == []

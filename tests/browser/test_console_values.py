@@ -118,6 +118,14 @@ def test_a_page_of_the_service_is_counted_once(console: Console, flights: Served
     expect(console.page.locator(".standing")).not_to_contain_text("cut at")
 
 
+def test_a_pivot_counts_records(console: Console, flights: ServedTopic) -> None:
+    """Its rows are others: two groups of three records."""
+    counted = console.page.locator("[data-count=rows]")
+    for tab, text in (("grid", "3 rows"), ("pivot", "3 records"), ("chart", "3 records")):
+        console.go(f"grid/{flights.name}", show=tab, by="/status")
+        expect(counted).to_have_text(text)
+
+
 def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, flights: ServedTopic) -> None:
     """In the list of topics, on its page and above its records; a record of it can't be edited."""
     page, view = console.page, served["late"]
@@ -132,6 +140,8 @@ def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, f
     expect(page.locator(".title .origin")).to_have_text(origin)
     example = "every record; a filter is, for example, /carrier IS NOT NULL"
     expect(page.get_by_label("Filter", exact=True)).to_have_attribute("placeholder", example)
+    heads = page.locator("perspective-viewer regular-table thead tr.rt-autosize th")
+    expect(heads.first).to_have_text("carrier")
     console.cells("UA").click()
     expect(page.locator("aside .json")).to_contain_text('"flights"')
     page.keyboard.press("w")

@@ -116,7 +116,7 @@ def test_demo() -> None:
     ), output
     assert 0 < rows["deltas among them"] < rows[FED], output
     assert rows["flights that Sowline holds"] > 0, output
-    assert rows["refused as wrong"] == 0, output
+    assert rows["refused among them"] == 0, output
     assert rows["records of the view delays"] > 10, output
     assert rows["records of the view arrivals"] > 10, output
     assert {

@@ -270,5 +270,7 @@ airports.ready.then(() => {
 setInterval(() => {
   if (phaseNow() === "down" && states.readyState === EventSource.OPEN) drawInstant();
 }, TICK_MS);
-new ResizeObserver(draw).observe(document.querySelector("main"));
+// A line that a heading needs more takes room from its chart, and not from the page.
+const resized = new ResizeObserver(draw);
+for (const node of document.querySelectorAll("main, main svg[id]")) resized.observe(node);
 write(get("zone"), `real time, ${zone()}`);

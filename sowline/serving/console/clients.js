@@ -46,7 +46,7 @@ function Client({ one, rate: messages, seen, onDisconnect }) {
           <div><dt>Address</dt><dd><code>${one.address}</code></dd></div>
           ${one.user && html`<div><dt>Program</dt><dd title=${one.agent}>${program}</dd></div>`}
           <div><dt>Connected since</dt><dd>${clock(one.since)}</dd></div>
-          <div><dt title="Messages sent to it: the mean of the last ten seconds">Messages ${OVER}</dt><dd>${rate(messages)}/s</dd></div>
+          <div><dt title="Messages sent to it: the mean of the last ten seconds">Messages ${OVER}</dt><dd>${rate(messages)}${messages !== undefined && "/s"}</dd></div>
           <div><dt title="What waits to be sent to it, and the limit above which its subscriptions are no longer live">Unsent</dt><dd>${bytes(one.unsent_bytes)} of ${bytes(one.unsent_bytes_max)}</dd></div>
         </dl>
         <button type="button" class="danger-quiet" disabled=${Boolean(seen)} onClick=${() => onDisconnect(one)} aria-label="disconnect client ${one.id}">Disconnect</button>

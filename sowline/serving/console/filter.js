@@ -100,7 +100,9 @@ export function FilterInput({ topic, value, onInput, placeholder, invalid, descr
     input.current.setSelectionRange(at, at);
   };
   const press = (event) => {
-    if (event.key === "ArrowDown" && !offered.length) {
+    // The form is sent: a list would cover what the service says to that.
+    if (event.key === "Enter" && chosen < 0) close();
+    else if (event.key === "ArrowDown" && !offered.length) {
       event.preventDefault();
       offer(value, input.current.selectionStart);
     } else if (!offered.length) {
@@ -204,7 +206,7 @@ function Facet({ path, found, time, error, onFilter }) {
       <li key=${String(value)}><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
         <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : isLong(value) ? rounded(value) : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
       ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
-    ${time && html`<p class="muted of">counted by the service as of ${time}</p>`}
+    ${time && html`<p class="muted of">counted at ${time}</p>`}
   </section>`;
 }
 

@@ -17,7 +17,7 @@ import { LayoutPanel } from "./layout.js";
 import { Menu } from "./menu.js";
 import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
-import { RecordPanel, isEditable } from "./record.js";
+import { RecordPanel, isEditable, recordName } from "./record.js";
 import { go, readRoute } from "./route.js";
 import { SavedViews } from "./saved.js";
 import { service } from "./service.js";
@@ -87,7 +87,7 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
         const client = await loadEngine();
         if (closed) return;
         viewer.current ??= addViewer(host.current);
-        made = new Sheet(client, viewer.current, live, keysOf(topic), arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
+        made = new Sheet(client, viewer.current, live, [...keysOf(topic), ...(topic.view?.grouping ?? [])], arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
         setSheet(made);
       } catch (error) {
         console.error(error);
@@ -140,6 +140,9 @@ export function Grid({ topic, route }) {
   // The button is pressed while its panel is there.
   const isCounted = canCount && isCounting && sheet?.isDrawn;
   const selected = route.record;
+  // A record that was deleted, or no longer matches, keeps its name while it is open.
+  const named = useRef({});
+  if (selected && (named.current.key !== selected || live?.row(selected))) named.current = { key: selected, name: recordName(topic, live, selected) };
   const current = useRef(route);
   current.current = route;
   // The arrangement that the viewer has, as the address writes it.
@@ -262,7 +265,7 @@ export function Grid({ topic, route }) {
   return html`
     <section class="grid" aria-labelledby="grid-title">
       <div class="title"><h1 id="grid-title" class="unseen">${topic.name}</h1>
-        <${Breadcrumb} route=${route} page="records" recordName=${selected} /><${Origin} topic=${topic} />
+        <${Breadcrumb} route=${route} page="records" recordName=${selected && named.current.name} /><${Origin} topic=${topic} />
         <${Standing} live=${live} refused=${refused} isLoading=${isLoading} sheet=${drawing} limit=${limit} topic=${topic} tab=${tab} />
         <div class="actions">
           <div class="switch tabs" role="group" aria-label="how to show the records">
@@ -293,7 +296,7 @@ export function Grid({ topic, route }) {
           ${(isPlain ? !isTable : !drawing?.isBegun) && !failed && !refused && html`<p class="empty" role="status">${live?.rows ? "Drawing…" : "Loading…"}</p>`}
         </div>
         ${isArranging && sheet && html`<${LayoutPanel} key=${sheet} viewer=${viewer.current} sheet=${sheet} columns=${columns} onClose=${leaveArranging} />`}
-        ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} isHidden=${tab === "grid" && !isSeen} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
+        ${selected && live && !live.groups && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} live=${live} name=${named.current.name} isHidden=${tab === "grid" && !isSeen} sowKey=${selected} version=${live.row(selected)} onClose=${close} onWrite=${setWriting} />`}
       </div>
       ${writing && html`<${WriteDialog} topic=${topic} begin=${writing} columns=${columns} onClose=${() => setWriting(undefined)} />`}
     </section>

@@ -102,7 +102,16 @@ function Timeline({ topic, keyOf, version }) {
 // Whether the field of a cell can be edited: a view is computed, and another key is another record.
 export const isEditable = (topic, path) => topic.sow && !isComputed(topic) && !keyPaths(topic).includes(path);
 
-export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onClose, onWrite, onFilter }) {
+// What a record is called: the values of its key, if they are known.
+export function recordName(topic, live, sowKey) {
+  const row = live?.row(sowKey);
+  if (!row || !topic.sow || live.isGrouped) return sowKey;
+  const key = keyText(topic, row.record, sowKey, row.intrinsics);
+  // The key text of several fields is JSON of texts, in which a number looks like another value than in the record.
+  return row.intrinsics || keyPaths(topic).length < 2 ? key : JSON.parse(key).join(" · ");
+}
+
+export function RecordPanel({ topic, live, sowKey, name, isHidden, cell, version, onClose, onWrite, onFilter }) {
   const [view, setView] = useState("record");
   const title = useRef();
   const [text, setText] = useState();
@@ -114,8 +123,6 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
   const dictionary = useDictionary(topic);
   const isOne = topic.sow && !live.isGrouped;
   const keyOf = record === undefined || !isOne ? undefined : keyText(topic, record, sowKey, known);
-  // The key text of several fields is JSON of texts, in which a number looks like another value than in the record.
-  const name = known || keyOf === undefined || keyPaths(topic).length < 2 ? keyOf : JSON.parse(keyOf).join(" · ");
 
   useEffect(() => {
     if (!isOne) {
@@ -143,7 +150,7 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
   return html`
     <aside class="panel" aria-labelledby="record-title">
       <header>
-        <h2 id="record-title" tabindex="-1" ref=${title} title=${keyOf}>${name ?? sowKey}</h2>
+        <h2 id="record-title" tabindex="-1" ref=${title} title=${keyOf}>${name}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
       <p class="keys"><span class="muted" title=${SOW_KEY}>SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
@@ -154,11 +161,12 @@ export function RecordPanel({ topic, live, sowKey, isHidden, cell, version, onCl
         ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}
         ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" disabled=${service.isLost} onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}
       <div class="switch" role="group" aria-label="what to show">
-        ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
-        <span class="grow"></span>
+        ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([one, title]) => html`<button type="button" aria-pressed=${view === one} onClick=${() => setView(one)}>${title}</button>`)}
+        <span class="tools">
         ${isOne && !isComputed(topic) && html`<button type="button" disabled=${text === undefined || service.isLost} title=${service.isLost ? "Nothing can be written until the connection is back" : undefined} onClick=${() => onWrite({ way: "edit", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
         ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
+        </span>
       </div>
       ${isOne && !isComputed(topic) && html`<${Offline} />`}
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}

@@ -7,6 +7,8 @@ import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
 const CHUNK = 5_000;
+// A window in which the time of the last change would take the room of the fields.
+const narrow = matchMedia("(max-width: 640px)");
 const THEMES = { dark: "Pro Dark", light: "Pro Light" };
 
 let engine;
@@ -323,8 +325,9 @@ export class Sheet {
     this.#gone.clear();
     if (this.#table) await this.#save();
     const columns = this.#schema.columns;
-    const first = [...this.#keys, UPDATED].filter((path) => columns.has(path));
-    this.#columns = new Map([...first, ...columns.keys()].map((path) => [path, columns.get(path)]));
+    const fields = [...columns.keys()].filter((path) => path !== UPDATED);
+    const ordered = narrow.matches ? [...this.#keys, ...fields, UPDATED] : [...this.#keys, UPDATED, ...fields];
+    this.#columns = new Map(ordered.filter((path) => columns.has(path)).map((path) => [path, columns.get(path)]));
     const old = this.#table;
     const schema = { ...Object.fromEntries(this.#columns), [KEY_COLUMN]: "string" };
     const table = await this.#client.table(schema, { index: KEY_COLUMN });

@@ -65,6 +65,12 @@ function stateOf(live, isLoading, sheet, served, topics) {
   return source ? ["warn", source] : STATES.live;
 }
 
+// What is counted: a pivot has a row, and a chart a mark, for many records.
+function unitOf(topic, tab, isOne) {
+  const unit = !topic.sow ? "message" : tab in OF_FIRST ? "record" : "row";
+  return isOne ? unit : `${unit}s`;
+}
+
 // How many records match, if the browser does not hold all of them; and how to come to the others.
 function cutOf(live, limit) {
   const most = live.isPage ? Math.min(limit, PAGE_MAX) : limit;
@@ -95,7 +101,7 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
   return html`
     <div class="standing">
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
-      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${topic.sow ? (rows === 1 && !all ? "row" : "rows") : "messages"}${isCounting(live) && " so far"}</span>
+      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${unitOf(topic, tab, rows === 1 && !all)}${isCounting(live) && " so far"}</span>
       ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
       ${!asOf() && !live?.stoppedAt && html`<span class="muted rate" title=${CAME}>${rate(now)} ${namesOf(live, topic)}/s ${OVER}</span>`}
       ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}

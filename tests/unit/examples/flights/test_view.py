@@ -98,7 +98,7 @@ def test_summary() -> None:
         "facts about flights that were fed 12,345",
         "records that Spark wrote to Kafka 12,345",
         "deltas among them 6,000",
-        "refused as wrong 0",
+        "refused among them 0",
         "flights that Sowline holds -",
         "records of the view delays 300",
         "records of the view arrivals -",
