@@ -236,12 +236,17 @@ def test_a_refused_filter_is_not_covered(console: Console, flights: ServedTopic)
 
 
 def test_an_open_record_has_one_name(console: Console, flights: ServedTopic) -> None:
-    """Where the page says where it is, the record is called as in its panel, and its tools stand in one line."""
-    console.grid(flights.name)
+    """Where the page says where it is, the record is called as in its panel. No row moves as it opens."""
     console.page.set_viewport_size({"width": 1440, "height": 900})
+    console.grid(flights.name)
+    before = console.page.locator(".viewer").bounding_box()
+    assert before is not None
     console.cells("B6").click()
     expect(console.page.locator("aside h2")).to_have_text("B6 · 2")
     expect(console.page.locator(".breadcrumb [aria-current]")).to_have_text("B6 · 2")
+    after = console.page.locator(".viewer").bounding_box()
+    assert after is not None
+    assert after["y"] == before["y"]
     tools = console.page.locator("aside .switch :is(button, select)")
     tops = tools.evaluate_all("tools => tools.map(tool => tool.getBoundingClientRect().top)")
     assert len(tops) == 5
