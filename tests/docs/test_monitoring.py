@@ -107,7 +107,7 @@ def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     page, _, section = rule["annotations"]["runbook_url"].partition("#")
     assert (page, section) == ("docs/runbooks.md", rule["alert"].lower())
     text = RUNBOOKS.split(f"## {rule['alert']}\n")[1].split("\n## ")[0]
-    assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Means", "Look", "Do"]
+    assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Meaning", "Diagnosis", "Fix"]
 
 
 def test_every_runbook_has_its_alert() -> None:
