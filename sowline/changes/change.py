@@ -159,6 +159,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
         A `delta` (as returned by `delta()`) is added as the header `sow.delta`.
         """
+        assert self.position.offset >= -1, "a change is in the log, or begins it"
         position, after = position_text(self.position), position_before(self.after, self.position.era)
         more = "" if self._is_plain and delta is None else self._more(delta)
         about = f'{{"position":"{position}","after":"{after}","op":"{self.op}","time":{self.time}{more}}}'

@@ -201,6 +201,8 @@ class ChangesReader:
 
     def begin_with_snapshot(self, offset: int) -> None:
         """Note that the reader has a snapshot with every record, and reads on from this offset."""
+        assert offset >= self.next_offset, "a snapshot has what was read"
+        assert self.phase in (Phase.AIMING, Phase.LOADING), "a load begins with a snapshot"
         self.wholeness = None
         self.next_offset = offset
         self.has_snapshot = True

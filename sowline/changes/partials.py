@@ -61,6 +61,7 @@ class Partials(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     def encode(self) -> bytes:
         """Return the Kafka value."""
+        assert self.ends or not self.taken, "the last message of several says what was taken"
         return _encode(self)
 
 
@@ -122,6 +123,7 @@ _decode_held = msgspec.json.Decoder(dict[int, HeldState]).decode
 
 def encode_held(states: HeldStates) -> bytes:
     """Return held states as JSON, in the order of their partitions."""
+    assert min(states, default=0) >= 0, "partitions are numbered from 0"
     return _encode({number: states[number] for number in sorted(states)})
 
 

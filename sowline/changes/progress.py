@@ -111,6 +111,7 @@ class Progress(NamedTuple):
 
     def value(self) -> bytes:
         """Return the Kafka value."""
+        assert self.position.offset >= -1, "what was applied is in the log, or nothing"
         limits, extra = stored_limits(self.limits)
         return orjson.dumps(
             {

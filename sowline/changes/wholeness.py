@@ -89,6 +89,7 @@ class Wholeness:
                 # yet, and reports that it has written everything (test_a_topic_that_lost_its_head_is_not_whole).
                 if event.changes_id != UNFILLED and ChangesId.parse(event.changes_id).start >= self._start:
                     self._has_progress, self._is_refilling = True, False
+        assert newest >= self._newest, "the newest position does not move back"
         self._newest, self._due = newest, due
 
     def saw_plain(self, changes: PlainChanges) -> None:
@@ -113,6 +114,7 @@ class Wholeness:
     @state.setter
     def state(self, state: tuple[tuple[int, int, int], int, bool]) -> None:
         newest, self._due, self._is_refilling = state
+        assert newest >= self._newest, "the newest position does not move back"
         self._newest = position_of(newest)
 
     @property

@@ -29,6 +29,7 @@ def is_binary(frame: bytes) -> bool:
 
 def write_typed(text: bytes, bodies: Iterable[bytes]) -> bytes:
     """Return a binary frame; `text` has the sizes of the bodies in their order."""
+    assert not is_binary(text), "the JSON of a frame is a message or a list of messages"
     return b"".join([prefixed_length(text), text, *bodies])
 
 

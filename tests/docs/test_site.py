@@ -9,7 +9,7 @@ import pytest
 
 from sowline import __version__
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -27,10 +27,12 @@ class NodeChecksums:
 
     async def add(self, message: NodeMessage) -> None:
         """Add the checksum of a node; return once the client was sent the complete one."""
-        assert isinstance(message.records, int)
+        assert isinstance(message.records, int), "a checksum counts the records"
+        assert self.missing > 0, "each node sends its checksum once"
         self.records += message.records
         self.hash ^= int(message.hash, 16)
         self.positions = lay_over(self.positions, parse_bookmark(message.bookmark))
+        assert self.hash < 1 << 64, "a hash has 64 bits"
         self.missing -= 1
         if not self.missing:
             self.is_complete.set()

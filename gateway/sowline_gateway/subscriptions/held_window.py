@@ -70,6 +70,7 @@ class HeldWindow:
             self._touched.setdefault(key, when)
         if len(self._touched) > TOUCHED_MAX:
             self._touched = None
+        assert not self._touched or len(self._touched) <= TOUCHED_MAX, "what is noted has a limit"
 
     def touch_all(self) -> None:
         """Note that any record or group may have changed."""
@@ -104,6 +105,7 @@ class HeldWindow:
             now = self.shown
         self.hold(now, positions)
         window.forget_gone()
+        assert not self._touched, "what was compared is touched no more"
         return Difference(due, touched or {}, before, self.positions)
 
     def replaced(self, window: MergedWindow, asked: WindowRequest) -> Due:

@@ -33,6 +33,7 @@ class _AverageSize:
         """Note one more body."""
         self._sum += len(body)
         self._count += 1
+        assert self._sum > self._count, "a body is two characters at least"
 
     @property
     def of_body(self) -> int:
@@ -102,6 +103,7 @@ class MergedPage(MergedWindow):
         """Drop a record that a node no longer shows."""
         # Only for records that the client holds, so `_gone` is no larger than its page.
         if gone is not None:
+            assert gone.command == OOF, "what is shown no more leaves"
             self._gone[sow_key] = gone
         self._set.remove(sow_key)
 
@@ -195,6 +197,7 @@ class MergedGroupPage(MergedGroupWindow):
             self._set.remove(sow_key)
         else:
             self._set.put(_key_of(self._order, sow_key, body), ShownRecord(body, 0))
+        assert len(self._set) == len(self._groups), "each group has its place"
 
     def rank_of(self, sow_key: bytes) -> int | None:
         """Return the number of groups before one, of all nodes together."""

@@ -97,6 +97,7 @@ class NodeFlow:
 
     async def begin(self, turn: QueryTurn | None, *, is_paused: bool) -> None:
         """Begin at all nodes, paused or not; others may use the turn while it waits for nodes."""
+        assert self._query is None, "a flow begins once"
         self.began_paused = is_paused
         subscriber, request, relays = self._subscriber, self.request, self._outlet.relays
         # A bookmark may be older than positions that the connection was sent: nodes need not have reached those.
@@ -231,6 +232,7 @@ class NodeFlow:
 
         Raise `shard unavailable`, `not ready`, or the error of a node.
         """
+        assert self._checksum is None, "the messages of the nodes wait for one checksum at a time"
         checksum = NodeChecksums(f"checksum {next(self._numbers)}", len(self.query.parts))
         self._checksum = checksum
         try:

@@ -139,6 +139,7 @@ class WholeChange:
         ((self.number, self.position),) = positions.items()
         self.sow_key = received.sow_key.encode()
         self.after: Position = relayed.after
+        assert self.after < self.position, "a change moves its partition on"
         self.time = relayed.time
         self.replay_time = relayed.time if relayed.replay_time is None else relayed.replay_time
         self.deltas = Deltas(topic.key_fields)
@@ -163,7 +164,7 @@ class ConflatingOutlet:
     ) -> None:
         """Prepare an interval for each topic; raise `invalid options` for a key that would merge records."""
         options = request.options
-        assert options.conflation is not None
+        assert options.conflation is not None, "only a subscription with an interval holds changes back"
         self._outbox = outbox
         self._sub_id = request.id_of_subscription
         self._topics = topics

@@ -55,6 +55,7 @@ class PacingOutlet:
         """Merge the changes of these nodes from now on."""
         # One change per node: a node whose next change is late in time must wait, and not fill the gateway.
         self._queues = {id(part): asyncio.Queue(1) for part in parts}
+        assert len(self._queues) == len(parts), "each node has a queue"
         self._heads = {}
         # Without changes from before the start, no node has to be waited for.
         self._idle = set(self._queues) if self._begins_now else set()
@@ -82,6 +83,7 @@ class PacingOutlet:
         await mark.is_reached.wait()
 
     async def _put(self, part: Part, item: "WholeChange | _Mark") -> None:
+        assert id(part) not in self._over, "after its end a node sends nothing"
         await self._queues[id(part)].put(item)
         self._news.set()
 
@@ -144,6 +146,7 @@ class PacingOutlet:
         if self._throttle is not None:
             await asyncio.sleep(self._throttle.take(len(change.delivery.body), change.replay_time))
         await self._turn()
+        assert self._heads[node] is change, "what is sent is still the node's next change"
         self.form = self._forms[change.topic.name]
         payload = payload_of(change.sow_key, change.delivery, self.form, change.deltas, change.time)
         if payload is not None:

@@ -102,6 +102,7 @@ class RecordsOverNodes(LedSubscription, ABC):
                     await self._send_group(flow)
             else:
                 await self._begin(flow, await self._turn_to_catch_up())
+            assert self._flow is None, "one flow at a time feeds the client"
             self._flow = flow
             try:
                 self.note_acknowledged()

@@ -124,6 +124,7 @@ class SharedRecords(RecordsOverNodes):
             return
         if self._membership.join_if_level():
             # From this instant on: the flow ends soon, and makes no checksum any more.
+            assert self._membership.is_member, "the stream takes over from the flow"
             self._flow = None
             self._has_flow.clear()
 
@@ -150,6 +151,7 @@ class SharedRecords(RecordsOverNodes):
         if flow.began_paused or not self._gate.is_open:
             # The client has paused or resumed it while it began (test_a_pause_ends_while_a_subscription_begins).
             return FlowEnd.INTERRUPTED
+        assert not self._membership.is_member, "the flow feeds the client until it is a member"
         self._has_flow.set()
         try:
             async with running(self._shared.background()):
@@ -175,6 +177,7 @@ class SharedRecords(RecordsOverNodes):
             return False
         finally:
             self._taking -= 1
+            assert self._taking >= 0, "what waited was counted"
         self._join_if_level()
         return True
 

@@ -54,6 +54,7 @@ class StreamMembership:
 
     async def hold_stream(self) -> None:
         """Wait until there is a stream to join; raise why there is none."""
+        assert self._stream is None, "it uses one stream"
         self._stream = await self._use()
 
     async def join(self) -> SharedStream:
@@ -69,6 +70,7 @@ class StreamMembership:
         return await self._streams.use(asked.request, asked.topics, asked.rights, relays=self._outlet.relays)
 
     def _attach(self, stream: SharedStream) -> None:
+        assert self._member is None, "it is a member once"
         self._member = self._joined(stream)
 
     def _joined(self, stream: SharedStream) -> Member:
@@ -86,7 +88,7 @@ class StreamMembership:
 
     def _note_leaving(self) -> None:
         """Keep the client's positions as they are now, while the stream advances."""
-        assert self._member is not None
+        assert self._member is not None, "only a member leaves"
         self._seen.unfollow(self._member.stream_positions)
 
     async def wait_for_stream(self) -> None:
@@ -121,6 +123,7 @@ class StreamMembership:
             mine = received.get(log, {})
             if any(number not in mine or mine[number] < position for number, position in of.items()):
                 return False
+        assert self._member is None, "it is a member once"
         self._member, self._next = self._next, None
         self.release()
         self.settled.set()
@@ -137,7 +140,7 @@ class StreamMembership:
 
     async def wait_left(self) -> None:
         """Wait until it has to leave, and leave; raise the error that ended the stream."""
-        assert self._member is not None
+        assert self._member is not None, "only a member leaves"
         try:
             async with running(self._outlet.background()):
                 await self._member.wait_left()
@@ -161,6 +164,7 @@ class StreamMembership:
                 # A stream passes messages on without the outlet, which must learn where the client is.
                 self._outlet.note(member.begun)
         self.give_up_joining()
+        assert self._next is None, "what waits in a stream has that stream"
         self._member = self._stream = None
         self.settled.clear()
         if stream is not None:

@@ -130,6 +130,7 @@ class WindowParts:
                 # A start that gave up waiting for nodes has freed it (test_what_begins_again_takes_its_turn_again).
                 await self._slot.take()
         before, self._opened = self._opened, opened
+        assert before is not opened, "a window that is opened again is another one"
         if before is not None:
             await before.query.close()
         # Other nodes may answer now, at other positions: everything is compared.
@@ -197,6 +198,7 @@ class WindowParts:
             if error.reason == UNAVAILABLE:
                 raise NodeLost(error.message) from error
             raise
+        assert found.keys() <= set(unknown), "nodes send records that they are asked for"
         for key, body in found.items():
             gone = Delivery(OOF, body, MATCH, held.shown[key].body)
             if entitlement.filter != ALL:

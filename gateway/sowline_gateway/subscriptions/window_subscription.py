@@ -244,6 +244,7 @@ class WindowOverNodes(LedSubscription):
 
     def _catch_up(self) -> None:
         """Note that the client holds the current window."""
+        assert self._gate.is_open or not self._is_live, "what is paused is not live"
         self._behind.clear()
         if not self._is_live:
             self.tell(CaughtUp())

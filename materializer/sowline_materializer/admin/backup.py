@@ -119,6 +119,7 @@ def _write_entries(packed: gzip.GzipFile, copy: OfflineCopy) -> int:
         data = encode_record(record)
         packed.write(b"".join((_FRAME.pack(len(key), len(data)), key, data)))
         entries += 1
+    assert entries >= copy.checkpoint.records, "each live record has an entry"
     return entries
 
 

@@ -96,9 +96,12 @@ class Standby:
                 self._waiting.setdefault((definition.log, number), 0.0)
         for partition_id in (*owned, *self._copies):
             self._waiting.pop(partition_id, None)
+        assert not self._waiting.keys() & self._copies.keys(), "a copy that is there does not wait"
 
     def hold(self, partition_id: PartitionId, store: RocksStore) -> None:
         """Keep the store of a partition that moves away as a copy; start later, because Kafka may be unavailable."""
+        assert partition_id not in self._copies, "a partition has one copy"
+        assert partition_id not in self._held, "a partition has one copy"
         self._held[partition_id] = store
         self._waiting[partition_id] = 0.0
 
@@ -118,6 +121,7 @@ class Standby:
         Return None if there is none: then nothing of it is open.
         """
         self._waiting.pop(partition_id, None)
+        assert not (partition_id in self._held and partition_id in self._copies), "a partition has one copy"
         copy = self._copies.get(partition_id)
         if copy is None:
             return self._held.pop(partition_id, None)
@@ -200,6 +204,7 @@ class Standby:
         return True
 
     def _begin(self, partition_id: PartitionId, store: RocksStore | None) -> None:
+        assert partition_id not in self._copies, "a partition has one copy"
         definition = self._definitions[partition_id[0]]
         path, topic_id = self._path(partition_id), partial(self._topic_id, partition_id)
         copy = WarmCopy(definition, partition_id[1], path, topic_id, store, self._native)
@@ -219,6 +224,7 @@ class Standby:
 
     def _go_on(self, partition_id: PartitionId) -> None:
         """Check the copy, or read the changes that it needs next."""
+        assert partition_id not in self._assigned, "the changes of a partition are read from one offset on"
         offset = self._copies[partition_id].reads_from
         if offset is None:
             self._checking.append(partition_id)
@@ -310,6 +316,7 @@ class Standby:
         self._read_no_more(partition_id)
         if partition_id in self._checking:
             self._checking.remove(partition_id)
+        assert partition_id not in self._checking, "it is in line for its check once"
         self._ends.pop(partition_id, None)
 
     def _changes(self, partition_id: PartitionId) -> tuple[str, int]:

@@ -99,6 +99,7 @@ class WarmCopy:
 
     def _begin_check(self, store: RocksStore) -> None:
         """Start with the checkpoint, which shows whether this version can read the store."""
+        assert self._check is None, "a store is checked once"
         self._checkpoint = checkpoint_of(store)
         self._changes_id = self._topic_id(self._definition.changes)
         self._check = Walk(store, self._native)
@@ -142,6 +143,7 @@ class WarmCopy:
         return not self._is_whole(self._loader, end) or self._finish()
 
     def _took_up_to(self, offset: int, end: int) -> None:
+        assert offset >= self.next_offset, "a copy does not go back"
         self.next_offset = offset
         self.has_caught_up = self.has_caught_up or offset >= end
 
@@ -175,6 +177,7 @@ class WarmCopy:
 
     def _load(self, why: str = "there is no local state") -> None:
         log.info("warm copy opened", topic=self._definition.name, partition=self._number, why=why)
+        assert self._follower is None, "a copy follows the changes or loads them"
         self._close_loading()
         self._changes_id = self._topic_id(self._definition.changes)
         self._loading = RocksStore(self._loading_path, create=True)

@@ -34,12 +34,14 @@ class Memory:
 
     def add(self, holder: Holder) -> None:
         """Add the indexes of a topic."""
+        assert holder not in self._holders, "a topic is added once"
         self._holders[holder] = None
 
     def remove(self, holder: Holder) -> None:
         """Remove the indexes of a topic."""
         del self._holders[holder]
         self._used = {one: None for one in self._used if one[0] is not holder}
+        assert self._holders or not self._used, "the last topic leaves no memo index"
 
     @property
     def nbytes(self) -> int:
@@ -62,6 +64,7 @@ class Memory:
         over = self.nbytes - self._bytes_max
         while self._used and (over > 0 or len(self._used) > INDEXES_MAX):
             holder, path = oldest = next(iter(self._used))
+            assert holder in self._holders, "only topics that are here have indexes to drop"
             del self._used[oldest]
             # Before it is dropped, because afterwards its size is not known any more.
             over -= holder.bytes_of(path)

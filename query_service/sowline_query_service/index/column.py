@@ -75,6 +75,9 @@ class Column:
             self.numbers = np.concatenate((self.numbers, np.full(more, nan)))
         if self.codes is not None:
             self.codes = np.concatenate((self.codes, np.zeros(more, self.codes.dtype)))
+        assert len(self.kinds) >= rows, "there is space for all rows"
+        assert self.numbers is None or len(self.numbers) == len(self.kinds), "a row has a number and a kind"
+        assert self.codes is None or len(self.codes) == len(self.kinds), "a row has a code and a kind"
 
     def put(self, row: int, value: object) -> None:
         """Set the value of one row, as in the document or as a path's reader returns it."""
@@ -141,5 +144,6 @@ class Column:
             self.codes = renumbered[self.codes].astype(np.min_scalar_type(len(used)))
             texts = self.dictionary.texts
             self.dictionary.rebuild(texts[code] for code in used.tolist())
+            assert len(self.dictionary) == len(used) + 1, "the strings that are in rows are left"
         # Counting reads every row. At twice the size, a change costs little on average.
         self._rebuild_at = max(SPARE_TEXTS, 2 * len(self.dictionary))

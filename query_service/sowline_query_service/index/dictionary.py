@@ -64,8 +64,8 @@ class Dictionary:
     def rebuild(self, texts: Iterable[str]) -> None:
         """Replace the content with these distinct strings, coded 1, 2, … in this order."""
         self.codes = _Codes(self._missing)
-        for text in texts:
-            self.codes[text]
+        for code, text in enumerate(texts, 1):
+            assert self.codes[text] == code, "a string is there once"
         # Cached verdicts are by code, and each code now stands for another string.
         self.generation += 1
         self._sorted, self._ranks = _NONE, np.zeros(1)
@@ -76,11 +76,13 @@ class Dictionary:
         if known < len(self):
             self._sort_in(range(known, len(self)))
             self._ranks = np.zeros(len(self))
+            assert len(self._sorted) == len(self) - 1, "each string has a rank"
             self._ranks[self._sorted] = np.arange(1, len(self))
         return self._ranks
 
     def _sort_in(self, codes: range) -> None:
         """Put new codes where their strings belong. A few go one by one: sorting would look at every string."""
+        assert codes.start == len(self._sorted) + 1, "new codes follow those that are sorted"
         text_of = self.texts.__getitem__
         if len(codes) > FEW:
             self._sorted = np.array(sorted([*self._sorted.tolist(), *codes], key=text_of), np.uint32)

@@ -156,6 +156,7 @@ def _coded(codes: NDArray[np.uint32], texts: list[str], dictionary: Dictionary) 
 
 def _completed(cells: Cells, rows: list[int], some: Cells) -> Cells:
     """Return the cells with those of these rows replaced by `some`."""
+    assert isinstance(some.kinds, int) or len(some.kinds) == len(rows), "each of the rows has a cell"
     kinds = np.array(cells.kinds)
     kinds[rows] = some.kinds
     numbers, codes = cells.numbers, cells.codes

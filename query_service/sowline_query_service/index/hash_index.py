@@ -37,6 +37,7 @@ class HashIndex:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """Make an empty index of these fields: at least one, all different."""
+        assert len(set(paths)) == len(paths) > 0, "an index is of some fields, all different"
         self.paths = tuple(paths)
         self._postings: dict[Key, int | set[int]] = {}
         self._odd: set[int] = set()
@@ -103,6 +104,7 @@ class HashIndex:
             self._postings[key] = row
             return key
         if isinstance(rows, int):
+            assert rows != row, "a row is posted once"
             rows = self._postings[key] = {rows}
             self._shared += 1
         kept = self._keys[next(iter(rows))]
@@ -113,6 +115,7 @@ class HashIndex:
     def _withdraw(self, key: Key, row: int) -> None:
         rows = self._postings[key]
         if isinstance(rows, int):
+            assert rows == row, "the row that leaves was posted under its key"
             del self._postings[key]
             return
         rows.remove(row)
@@ -121,6 +124,7 @@ class HashIndex:
         if len(rows) == 1:
             self._postings[key] = rows.pop()
             self._shared -= 1
+            assert self._shared >= 0, "only what was shared is counted"
 
 
 def _key(values: Sequence[Any]) -> Key:

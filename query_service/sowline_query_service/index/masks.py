@@ -135,7 +135,7 @@ def _texts_equalled(node: Node, judge: Judge) -> tuple[Sequence[str], bool] | No
 
 def _code_test(column: Column, found: Sequence[int]) -> RowTest | None:
     codes = column.codes
-    assert codes is not None
+    assert codes is not None, "a column of strings has codes"
     if len(found) > CODES_COMPARED_MAX:
         return _table_test(codes, _table_of(column, found))
     comparisons = [_one_code_test(codes, code) for code in found]
@@ -149,7 +149,7 @@ def _one_code_test(codes: NDArray[np.unsignedinteger], code: int) -> RowTest:
 
 def _other_code_test(column: Column, found: Sequence[int]) -> RowTest | None:
     codes = column.codes
-    assert codes is not None
+    assert codes is not None, "a column of strings has codes"
     # Code 0 is no string: such a row has a number, which has its own test, or is NULL.
     other = ~_table_of(column, [0, *found])
     return _table_test(codes, other)
@@ -219,7 +219,7 @@ def _both_ends_test(column: Column, ends: Sequence[Bound | None], wanted: bool) 
 
 def _member_test(column: Column, judge: Membership, wanted: bool, may_fail: bool) -> RowTest | None:
     numbers = column.numbers
-    assert numbers is not None
+    assert numbers is not None, "a column of numbers has them"
     exact = sorted(float(number) for number in judge.numbers if bound("=", number) == ("=", number))
     if wanted:
         return _any_number_test(numbers, exact) if exact else None
@@ -263,7 +263,7 @@ def _judged_numbers_test(
 ) -> RowTest:
     """For predicates that ask for a number's text: each distinct number is judged."""
     numbers, kinds = column.numbers, column.kinds
-    assert numbers is not None
+    assert numbers is not None, "a column of numbers has them"
     found = np.zeros(len(kinds), np.bool_)
     for kind, form in forms.items():
         rows = np.flatnonzero(kinds == kind)

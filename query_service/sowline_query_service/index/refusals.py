@@ -43,6 +43,7 @@ class Refusals:
     def dropped(self, path: Path) -> None:
         """Note that a memo index was dropped to make room for another."""
         if path in self._awaited:
+            assert path in self._awaited[path], "a query waits for indexes that it wants"
             self._refuse(path, self._awaited.pop(path))
 
     def too_large(self, path: Path) -> None:
@@ -58,6 +59,7 @@ class Refusals:
         for path in wanted:
             self._awaited.pop(path, None)
             if refusal := self._refused.get(path):
+                assert refusal.queries_left > 0, "a refusal that is over was forgotten"
                 refusal.queries_left -= 1
                 if refusal.queries_left <= 0:
                     del self._refused[path]

@@ -152,6 +152,7 @@ class Rows:
         digest = digest_of(key)
         if self._free:
             row = self._free.pop()
+            assert self.keys[row] is None, "a free row has no record"
             self.keys[row] = key
             self._digests[row] = digest
             # The previous record of the row may have been read, this one never was
@@ -163,6 +164,7 @@ class Rows:
         self.keys.append(key)
         self.bodies.append(None)
         self._digests[row] = digest
+        assert len(self.bodies) == len(self.keys), "a row has a key and a body"
         return row
 
     def _reserve(self, count: int) -> None:
@@ -200,6 +202,11 @@ class Rows:
             rows = np.frombuffer(written.made, np.int64)
             np.frombuffer(self._digests, np.uint64)[rows] = np.frombuffer(written.digests, np.uint64)
             np.frombuffer(self._read_at)[rows] = 0.0
+        assert len(self.bodies) == len(self.keys), "a row has a key and a body"
+        # Between two blocks of a snapshot of another partition, a record may have several rows.
+        assert self._has_replaced or len(self.numbers) + len(self._free) == self.end, (
+            "a row has a record or is free"
+        )
         return after
 
     def remove(self, key: bytes, known: DocumentMetadata | None = None) -> None:
@@ -213,6 +220,7 @@ class Rows:
             self._free_row(row)
 
     def _free_row(self, row: int) -> None:
+        assert self.keys[row] is not None, "a row is freed once"
         self.keys[row] = self.bodies[row] = None
         self.rare.pop(row, None)
         # The indexes must forget the record before the row has another one.
@@ -234,6 +242,7 @@ class Rows:
         # Both rows are held until the last block. Without this, `all` would show the record twice
         # (test_a_record_in_several_blocks_has_one_row).
         self._has_replaced |= len(self.numbers) < known + len(block.keys)
+        assert len(self.bodies) == len(self.keys) == stop, "a block has a body for each of its keys"
         columns: tuple[tuple[array[Any], NDArray[Any]], ...] = (
             (self._eras, block.eras),
             (self._offsets, block.offsets),
@@ -254,6 +263,7 @@ class Rows:
                 if key is not None and self.numbers[key] != row:
                     self._free_row(row)
             self._has_replaced = False
+        assert len(self.numbers) + len(self._free) == self.end, "a row has a record or is free"
 
     def remove_partition(self, partition: int) -> None:
         """Remove all records of a partition."""

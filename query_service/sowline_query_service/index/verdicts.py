@@ -47,6 +47,7 @@ class Verdicts:
             self._generation = self._dictionary.generation
         # Taken out and put back: so it is the newest, and the table that is dropped was used least recently.
         known = self._tables.pop(predicate, _NO_TEXT)
+        assert len(known) <= len(self._dictionary), "verdicts are of strings that are there"
         if len(known) < len(self._dictionary):
             end = None if chars_max is None else _end(self._dictionary.texts, len(known), chars_max)
             texts = self._dictionary.texts[len(known) : end]
@@ -55,6 +56,7 @@ class Verdicts:
         self._tables[predicate] = known
         while self.nbytes > BYTES_MAX and len(self._tables) > 1:
             self._tables.popitem(last=False)
+        assert predicate in self._tables, "the newest table stays"
         return known
 
     @property

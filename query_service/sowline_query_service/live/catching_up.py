@@ -50,6 +50,8 @@ class CatchingUp:
 
     async def bring(self, live: LiveSubscription) -> bool:
         """Send a subscription what it lacks, and make it live; return False if it has to continue by itself."""
+        assert live not in self._waiting, "it catches up once at a time"
+        assert live not in self._members.all, "it catches up once at a time"
         loop = asyncio.get_running_loop()
         came: asyncio.Future[bool] = loop.create_future()
         self._waiting[live] = came
@@ -89,6 +91,7 @@ class CatchingUp:
             # Its task may be cancelled already, and not have run since.
             if not came.done():
                 self._members.add(live, came)
+        assert len(self._members) <= MEMBERS_MAX, "a pass has a limited number of members"
 
     def _let_level_ones_go(self) -> None:
         """Make those live that lack nothing at this instant."""
@@ -134,11 +137,14 @@ class Members:
         """Add a member; its task waits for `came`."""
         self.all[live] = came
         self.matching.add(live, live.engine)
+        assert len(self.matching) == len(self.all), "each member is found by its filter"
 
     def remove(self, live: LiveSubscription) -> asyncio.Future[bool] | None:
         """Remove a member; return the future that its task waits for, or None if it is not a member."""
         self.matching.remove(live)
-        return self.all.pop(live, None)
+        came = self.all.pop(live, None)
+        assert len(self.matching) == len(self.all), "each member is found by its filter"
+        return came
 
 
 class _Pass:
@@ -194,6 +200,7 @@ class _Pass:
         if self._end is not None:
             # Progress events move a partition on without a change: without this nobody would ever be level
             # (test_what_happens_meanwhile_comes_too).
+            assert self._at is None or self._at <= self._end, "a pass does not go back"
             self._at = self._end
             return
         assert self._at is not None, "the pass has a position"
@@ -220,6 +227,7 @@ class _Pass:
 
     def _deliver(self, change: Change) -> int:
         topic, number = self._topic, self._number
+        assert self._at is None or self._at < change.position, "a pass does not go back"
         seen = ChangeView(change, topic.metadata, self._log_partition, self._at)
         found = [
             (live, delivery)

@@ -37,6 +37,7 @@ class _Batch:
         """Return the change with this index, as all that look at it share it."""
         seen = self._seen.get(at)
         if seen is None:
+            assert at >= 0, "a change has its number in the batch"
             definition = self.topic.definition
             name = f"{definition.log}:{self.partition}"
             seen = self._seen[at] = ChangeView(self.changes[at], self.topic.metadata, name, self._before)
@@ -97,6 +98,7 @@ class Dispatcher:
 
     def count(self, messages: int) -> None:
         """Count messages that were sent later than the instant of their change."""
+        assert messages >= 0, "what was sent stays sent"
         self.messages_sent += messages
 
     @property
@@ -115,6 +117,7 @@ class Dispatcher:
 
     def add_window(self, topic: str, name: WindowName, window: LiveWindow) -> None:
         """Apply every change of a topic to a window from now on."""
+        assert self.window(topic, name) is None, "a name has one window that has not failed"
         self._windows.setdefault(topic, {})[name] = window
 
     def remove_window(self, topic: str, name: WindowName, window: LiveWindow) -> None:
@@ -122,6 +125,7 @@ class Dispatcher:
         windows = self._windows.get(topic, {})
         # A window that had failed may have been replaced by a new one of this name.
         if windows.get(name) is window:
+            assert not window.users, "what is used stays"
             del windows[name]
 
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
@@ -129,6 +133,8 @@ class Dispatcher:
 
         `before` is the position of the partition before the batch.
         """
+        assert changes, "a batch has changes"
+        assert before < changes[0].position, "a batch moves its partition on"
         name = topic.definition.name
         # Nothing is awaited from here to the end. A subscription that became live between two changes of the batch
         # would be at the topic's position, which is already that of the batch's end, and would miss the second
@@ -194,6 +200,7 @@ class Dispatcher:
             # to where its client was sent everything (test_what_waits_for_a_client_that_does_not_read_is_bounded).
             if live_subscription.is_too_slow:
                 self.remove(live_subscription)
+                assert not live_subscription.live.is_set(), "what falls behind does not follow"
                 live_subscription.fall_behind()
                 self.fell_behind += 1
             elif live_subscription.conflated is not None:

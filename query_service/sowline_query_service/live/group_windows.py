@@ -161,6 +161,7 @@ class GroupPageWindow(Paged, GroupWindow):
         await load_groups(self._groups, query, self._note_groups)
         groups = ((self._key(key, body), ShownRecord(body, 0)) for key, body in self._groups.records())
         self._set = await sorted_set(await in_turns(groups, query.work))
+        assert len(self._set) == len(self._groups), "each group has its place"
 
     def _due(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
         """Return the messages of each viewer, for the window after all changes compared with before."""

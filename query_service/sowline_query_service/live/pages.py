@@ -151,6 +151,7 @@ class PageWindow(Paged):
             for viewer in self._viewers:
                 loaded.open(viewer.page)
             self._set = loaded
+            assert {one.page for one in self._viewers} == self._set.pages, "the pages of viewers are open"
 
     def reaches(self, end: int) -> bool:
         """Whether it holds the first `end` records, or all if they are fewer."""
@@ -163,12 +164,13 @@ class PageWindow(Paged):
         try:
             while not self._set.reaches(end):
                 self._refill()
-                assert self.filling is not None
+                assert self.filling is not None, "a page that runs short is being filled"
                 await asyncio.shield(self.filling)
                 if self.failed is not None:
                     raise self.failed
             yield
         finally:
+            assert self._kept[end] > 0, "what is kept in reach is counted"
             self._kept -= Counter({end: 1})
 
     @property
@@ -194,6 +196,7 @@ class PageWindow(Paged):
         # Records that leave from the front, like the oldest of a queue, use up any margin. Each query looks at all
         # that match. Because the margin doubles, all records of a queue are looked at a few times, not once a record.
         if not self._is_searching:
+            assert self._margin > 0, "some records are held after the last page"
             self._margin *= 2
             self._refill()
 
@@ -233,7 +236,7 @@ class PageWindow(Paged):
         """Apply a change to the records; return what it means to the pages that are open."""
         change, now = seen.change, None
         if seen.now is not None and seen.matches_now(self._filter):
-            assert change.body is not None
+            assert change.body is not None, "what matches now is there"
             shown = ShownRecord(change.body, change.time, partition, change.position, change.known)
             now = self._order.key(seen.now, change.sow_key), shown
         return records.change(change.sow_key, now, lambda: seen.matched_before(self._filter))

@@ -91,6 +91,7 @@ class LiveSubscription:
 
     def put_relayed(self, partition: int, seen: ChangeView, delivery: Delivery) -> None:
         """Send a change to a gateway that makes the client's messages itself."""
+        assert self.relays, "only a gateway gets relayed changes"
         self.was_sent = True
         bookmark = format_position(self.log, partition, seen.change.position)
         name = self.topic.definition.name
@@ -122,6 +123,7 @@ class LiveSubscription:
         """Follow the topic from now on."""
         # Here, not where its task begins to wait: in between it may fall behind again, and would wait forever
         # (test_who_falls_behind_at_once_catches_up_again).
+        assert not self.live.is_set(), "it begins to follow once"
         self._behind.clear()
         self.live.set()
 
@@ -169,6 +171,7 @@ def put_change(
         else:
             plain.append((live_subscription, delivery))
     outgoing, reached = deliver(topic.definition, partition, change, plain, deltas)
+    assert len(outgoing) <= len(reached) <= len(plain), "messages are for some, or shared"
     for live_subscription in reached:
         live_subscription.was_sent = True
     for outbox, message, sids in outgoing:

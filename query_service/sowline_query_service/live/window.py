@@ -109,6 +109,7 @@ class Viewer:
 
     def hold(self, held: dict[bytes, ShownRecord], positions: Positions) -> None:
         """Be behind at these positions, with this window at the client; fail if there is no memory for it."""
+        assert not self.live.is_set(), "a viewer that is live holds no window of its own"
         self._is_over.clear()
         self.held, self.positions = held, positions
         self.behind.set()
@@ -117,6 +118,7 @@ class Viewer:
 
     def be_live(self) -> None:
         """Get each change of the window from now on."""
+        assert self.failed is None, "what has failed does not go on"
         self.held = {}
         self.behind.clear()
         self.live.set()
@@ -137,11 +139,14 @@ class Viewer:
 
     def take_from(self, replaced: "Viewer") -> None:
         """Take over the client's window from the viewer that this one replaces."""
+        assert not self._held, "a new viewer holds nothing"
+        assert not replaced.live.is_set(), "a viewer that was replaced is live no more"
         held, replaced.held = replaced.held, {}
         self.held, self.positions = held, replaced.positions
 
     def forget_form(self) -> None:
         """Note that the client holds bodies in another form than that of the new messages."""
+        assert not self.live.is_set(), "the new form is that of all that comes while it is live"
         # The replaced subscription selected /a, this one selects /a and /b. Records that did not change would be left
         # out of the difference, and the client would never get their /b. With this mark they are sent whole.
         self.held = {key: shown.as_guess() for key, shown in self.held.items()}
@@ -185,6 +190,7 @@ class LiveWindow(ABC):
 
     async def fill(self, query: Query) -> None:
         """Add the records that matched at the query's instant, then the changes since; set `failed` on an error."""
+        assert self._pending is not None, "changes are kept since the query's instant"
         with self._failing():
             self.bytes.note(self.nbytes)
             await self._load(query)
@@ -239,6 +245,7 @@ class LiveWindow(ABC):
 
     def add(self, viewer: Viewer) -> None:
         """Make a viewer live; its client must hold exactly the current window."""
+        assert viewer not in self._viewers, "a viewer becomes live once"
         self._behind.pop(viewer, None)
         self._viewers[viewer] = None
         viewer.be_live()
@@ -322,6 +329,7 @@ class LiveWindow(ABC):
         """
         if viewer in self._viewers:
             self._stop(viewer)
+        assert viewer not in self._viewers, "a viewer is live or behind"
         self._behind[viewer] = None
         # The first change of a record has the body that it had at `positions`; later ones have bodies in between.
         undone: dict[bytes, Change] = {}
@@ -357,6 +365,8 @@ class LiveWindow(ABC):
         self.failed = error.with_traceback(None)
         for viewer in [*self._viewers, *self._behind]:
             self._end(viewer, error)
+        assert not self._viewers, "a window that has failed has no viewers"
+        assert not self._behind, "a window that has failed has no viewers"
         self._drop()
         self.bytes.clear()
 
@@ -365,6 +375,7 @@ class LiveWindow(ABC):
         if viewer in self._viewers:
             self._stop(viewer)
         self._behind.pop(viewer, None)
+        assert viewer not in self._viewers, "what has ended is not live"
         viewer.fail(error)
 
     def difference(self, viewer: Viewer) -> Due:

@@ -40,6 +40,9 @@ def blocks_of(captured: Captured) -> Iterator[Block]:
 
 def encoded(block: Block) -> bytes:
     """Return a block as bytes."""
+    assert len(block.keys) == len(block.bodies) == len(block.digests), (
+        "a record has a key, a body and a digest"
+    )
     correlations = orjson.dumps(list(block.correlations.items()))
     texts = (*_joined(block.keys), *_joined(block.bodies), np.frombuffer(correlations, np.uint8))
     return _written(*texts, block.eras, block.offsets, block.nths, block.times, block.digests)
@@ -48,6 +51,7 @@ def encoded(block: Block) -> bytes:
 def decoded(data: bytes) -> Block:
     """Return the block that `encoded` has made these bytes of. Check their checksum first."""
     key_sizes, keys, body_sizes, bodies, correlations, eras, offsets, nths, times, digests = _read(data)
+    assert len(key_sizes) == len(body_sizes) == len(digests), "a record has a key, a body and a digest"
     return Block(
         _split(keys, key_sizes),
         _split(bodies, body_sizes),
@@ -62,13 +66,16 @@ def decoded(data: bytes) -> Block:
 
 def encoded_index(index: Index) -> bytes:
     """Return the index of a partition as bytes."""
+    assert list(index) == sorted(index), "an index is in the order of the positions"
     return _written(np.array([(*position, offset) for position, offset in index], np.int64).reshape(-1, 4))
 
 
 def decoded_index(data: bytes) -> list[tuple[Position, int]]:
     """Return the index that `encoded_index` has made these bytes of."""
     (entries,) = _read(data)
-    return [(Position(era, at, nth), offset) for era, at, nth, offset in entries.tolist()]
+    index = [(Position(era, at, nth), offset) for era, at, nth, offset in entries.tolist()]
+    assert index == sorted(index), "an index is in the order of the positions"
+    return index
 
 
 def _joined(texts: list[bytes]) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

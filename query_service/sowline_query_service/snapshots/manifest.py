@@ -78,6 +78,7 @@ class Expected(NamedTuple):
 
 def written(manifest: Manifest) -> bytes:
     """Return a manifest as the bytes of its file: the format, a checksum, and JSON."""
+    assert manifest.head.next_offset >= 0, "a snapshot is followed from an offset"
     text = json.dumps(asdict(manifest)).encode()
     return b"%d %d\n" % (FORMAT, crc32(text)) + text
 

@@ -61,6 +61,7 @@ class SnapshotWriter:
 
     def start(self) -> None:
         """Start; call it in the event loop of the replicas."""
+        assert self._loop is None, "it starts once"
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -119,7 +120,7 @@ class SnapshotWriter:
 
     def _in_loop(self, function: Callable[..., T], *arguments: object) -> T:
         """Call a function in the event loop, and return its result; raise `Stopped` if the service ends."""
-        assert self._loop is not None
+        assert self._loop is not None, "it has started"
         result: list[T] = []
         failed: list[Exception] = []
         done = threading.Event()

@@ -147,7 +147,7 @@ async def _positions(
         return topic.positions
     if start == EPOCH:
         return dict.fromkeys(topic.partitions, before_the_log())
-    assert isinstance(start, dict)
+    assert isinstance(start, dict), "what is neither a name nor a time has positions"
     named = start.get(topic.definition.log, {})
     if not takes_start:
         return named
@@ -260,6 +260,7 @@ async def last_records(
             last = await asyncio.to_thread(
                 _last_record, context.kafka, topic.definition.log, number, start, first
             )
+            assert last < first, "the last record is before the offset"
             wanted[number] = Position(wanted[number].era, last)
     return wanted
 

@@ -66,6 +66,7 @@ class Portion:
             self.bytes_max = PORTION_BYTES_MIN
         else:
             self.bytes_max = min(PORTION_BYTES_MAX, self.bytes_max * 4)
+        assert PORTION_BYTES_MIN <= self.bytes_max <= PORTION_BYTES_MAX, "a portion is within its limits"
 
 
 class ChangesAfter:
@@ -185,6 +186,7 @@ async def changes_since(
                 async for changes in after.of(number):
                     found.extend((number, change) for change in changes)
                     if changes:
+                        assert after.positions[number] < changes[0].position, "what follows is later"
                         after.positions[number] = changes[-1].position
                     if sum(len(found) for _, found in followed) > limit:
                         raise BookmarkExpired(after.topic, number, after.positions[number])
@@ -241,6 +243,7 @@ def change_views(live: LiveSubscription, number: int, change: Change) -> tuple[C
 
 def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery: Delivery | None) -> None:
     """Deliver a change to a subscription, and set its position to that of the change."""
+    assert live.positions[number] < seen.change.position, "a subscription does not go back"
     if delivery is not None:
         put_change(live.topic, number, seen, [(live, delivery)])
     live.positions[number] = seen.change.position

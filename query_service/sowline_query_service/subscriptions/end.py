@@ -97,6 +97,7 @@ class EndTime:
 
     async def settle(self) -> None:
         """After the time has passed, ask Kafka for the last record before it; retry until Kafka answers."""
+        assert self._wanted is None, "an end is settled once"
         await asyncio.sleep(max(0.0, self._last_ms / 1000 + GRACE_SECONDS - time.time()))
         topic, kafka = self._topic, self._context.kafka
         retrying = AsyncRetrying(
@@ -128,7 +129,7 @@ def ends_of(
         last_ms = ms if bookmark_range.takes_end or rest else ms - 1
         return {topic.definition.log: EndTime(context, topic, last_ms) for topic in topics}
     positions, takes = (now, True) if end == NOW else (end, bookmark_range.takes_end)
-    assert isinstance(positions, dict)
+    assert isinstance(positions, dict), "an end that is neither a name nor a time has positions"
     return {
         topic.definition.log: EndAt(topic, dict(positions[topic.definition.log]), takes=takes)
         for topic in topics

@@ -91,6 +91,7 @@ class OpenWindows:
 
     def take_from(self, replaced: "OpenWindows") -> None:
         """Take over the open windows of the replaced subscription, until this one has entered its window."""
+        assert not self._open, "it takes over before it enters its own"
         self._open = replaced.give_away()
 
     def give_away(self) -> dict[WindowName, LiveWindow]:
@@ -110,6 +111,7 @@ class OpenWindows:
         self._open = self._open | {self._name: window}
         for name in others:
             self._leave(name)
+        assert list(self._open) == [self._name], "of all windows, one is left"
         self.window = window
         return window
 
@@ -120,9 +122,11 @@ class OpenWindows:
             self.window = None
         for name in list(self._open):
             self._leave(name)
+        assert not self._open, "what has stopped uses no window"
 
     def _leave(self, name: WindowName) -> None:
         window = self._open.pop(name)
+        assert window.users > 0, "who leaves was counted"
         window.users -= 1
         window.bytes.leave(self._holder)
         if not window.users:
@@ -154,6 +158,7 @@ class OpenWindows:
             slot.free()
             raise
         dispatcher.add_window(topic.definition.name, self._name, made)
+        assert made.filling is None, "a new window is not filled yet"
         made.filling = asyncio.get_running_loop().create_task(made.fill(query))
         # The window keeps the slot, not its first subscriber: that one may leave while others wait for it.
         made.filling.add_done_callback(lambda done: slot.free())

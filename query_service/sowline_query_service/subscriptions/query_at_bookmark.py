@@ -109,6 +109,7 @@ class BookmarkQuery(Query):
             self.begin_now()
         # `begin_now` has set the positions of its instant. The records that are returned are those at the bookmark
         # (test_what_is_found_at_a_position_is_what_was_found_there).
+        assert self.positions.keys() == begin.keys(), "both positions are of the same logs"
         self.positions = {log: dict(positions) for log, positions in begin.items()}
         self.result.lag_seconds = None
 

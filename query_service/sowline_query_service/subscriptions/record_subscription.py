@@ -231,6 +231,7 @@ class RecordSubscription(LedSubscription):
             # `pause` cancels the flow. If this task awaited the flow itself, it would be cancelled too, and nothing
             # would continue after `resume`; `asyncio.wait` only returns
             # (test_a_paused_subscription_goes_on_where_it_stood).
+            assert self._flow is None or self._flow.done(), "one flow at a time sends changes"
             self._flow = flow = asyncio.ensure_future(self._send_changes())
             try:
                 await asyncio.wait((flow,))

@@ -111,6 +111,7 @@ class ReplacementQuery(Query):
 
         Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available, and `behind`.
         """
+        assert not self.leaving, "it begins once"
         await self.wait_for_replica()
         await wait_next_turn()
         changes = await self._begin_together()
@@ -157,6 +158,9 @@ class ReplacementQuery(Query):
     def _changed_leave(self, topic: TopicState, changed: "_Changed") -> None:
         before = live_filter(self._held.selection)
         now = live_filter(self._selection) if topic in self._topics else None
+        assert changed.first.keys() == changed.last.keys(), (
+            "a record that has changed has a first and a last change"
+        )
         for key, first in changed.first.items():
             last = changed.last[key]
             # The body before the first change decides whether the client held the record; the body after the last

@@ -53,7 +53,8 @@ class _Source:
             self._stop()
 
     def _stop(self) -> None:
-        assert self._end is not None
+        assert self._end is not None, "only what has an end is over"
+        assert not self._waiting, "nothing is sent after the end"
         positions = self.live.positions
         end = self._end.final_position(self.number, positions[self.number])
         positions[self.number] = max(self._start, end)
@@ -87,6 +88,7 @@ class Replay:
         rate: ReplayRate | None,
         caught_up: Callable[[], object],
     ) -> None:
+        assert lives, "a replay is of some topic"
         self._state = context.state
         self._outbox = lives[0].outbox
         self._ends = ends or {}
@@ -153,5 +155,5 @@ class Replay:
 
 
 def _time(source: _Source) -> int:
-    assert source.next is not None
+    assert source.next is not None, "a source that is ready has a change"
     return source.next.replay_time

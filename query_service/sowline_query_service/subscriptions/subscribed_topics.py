@@ -163,6 +163,7 @@ class RecordStart:
     def take_now(self) -> None:
         """Take the snapshot's instant when the command arrives, if its turn has come and the indexes are ready."""
         # The group may be sent later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
+        assert self.query is None, "it begins once"
         self.query = self._new_query()
         self._slot.begin_now(self.query.begin_now)
 
@@ -213,6 +214,7 @@ class RecordStart:
         await query.wait_for_replica()
         await take_when_fresh(self._slot, self._context.state, self._topics, self._request)
         await query.begin()
+        assert query.topic_slices, "the query is at an instant"
         # Nothing is awaited since the instant of the query: a change in between would be neither in the group nor
         # after it.
         self._live.move_to(query.positions)

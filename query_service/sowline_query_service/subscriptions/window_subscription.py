@@ -168,7 +168,7 @@ class WindowSubscription(LedSubscription):
         viewer = self.viewer
         self.tell(ServiceSignal.PROVE)
         await viewer.live.wait()
-        assert self.windows.window is not None
+        assert self.windows.window is not None, "what is live has its window"
         # Everything from here on happens in one instant. Held-back messages go out first: the client compares its
         # window at the bookmark of the checksum, and would lack them (test_a_view_can_be_proved).
         if viewer.conflated is not None:
@@ -187,7 +187,7 @@ class WindowSubscription(LedSubscription):
         async with self._slot:
             positions = await self._find_positions()
             window = await self.windows.enter()
-            assert window.filling is not None
+            assert window.filling is not None, "a window that was entered is being filled, or was"
             # Other subscriptions may wait for the same window. Without the shield, a client that unsubscribes now
             # would cancel the filling for all of them. The last one that leaves cancels it.
             await asyncio.shield(window.filling)

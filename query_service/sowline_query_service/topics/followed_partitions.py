@@ -126,6 +126,7 @@ class FollowedPartitions:
             pass
 
     def _join(self, topic: TopicDefinition, readers: Readers) -> None:
+        assert topic.changes not in self._plain, "a topic is followed once"
         if is_plain(topic):
             self._plain.add(topic.changes)
         self._changes.add(topic, readers)
@@ -142,6 +143,7 @@ class FollowedPartitions:
         for partition in self._changes.remove(topic):
             self._incomplete.pop(partition, None)
             self._unopened.pop(partition, None)
+        assert all(name != topic.changes for name, _ in self._unopened), "nothing of it is waited for"
         self._in_loop(removed)
 
     # the follower's thread
@@ -186,6 +188,7 @@ class FollowedPartitions:
         """Load a partition from the start of its topic, instead of following from its snapshot."""
         self._incomplete[partition] = []
         self._changes.load_again(partition)
+        assert partition in self._changes.loading, "it is loaded before it is followed"
 
     def _find_unopened(self, topic: TopicDefinition, numbers: Sequence[int]) -> None:
         """Note the end of each partition that no worker owns; a worker that opens it writes after that."""

@@ -61,6 +61,7 @@ class TopicFollower:
 
     def start(self) -> None:
         """Start to read; call it in the event loop that takes the batches."""
+        assert self._loop is None, "it starts once"
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -108,7 +109,7 @@ class TopicFollower:
                 self._pace.note(time.monotonic() - began)
                 done.set()
 
-        assert self._loop is not None
+        assert self._loop is not None, "it has started"
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:  # the loop has ended: there is nothing left to report to

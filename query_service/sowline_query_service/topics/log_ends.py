@@ -64,13 +64,16 @@ class LogTurns:
 
     def add(self, log_name: str, partitions: int) -> None:
         """Sample a log, too."""
+        assert log_name not in self._partitions, "a log is added once"
         self._partitions = {**self._partitions, log_name: partitions}
         self._turn.append(log_name)
+        assert len(self._turn) == len(self._partitions), "each log has its turn"
 
     def remove(self, log_name: str) -> None:
         """Sample a log no more."""
         self._partitions = {name: count for name, count in self._partitions.items() if name != log_name}
         self._turn.remove(log_name)
+        assert len(self._turn) == len(self._partitions), "each log has its turn"
 
     def next(self, asked: Iterable[str]) -> list[str]:
         """Return the logs of the next sample; `asked` are those that readers wait for."""
@@ -83,6 +86,7 @@ class LogTurns:
             chosen[log] = None
         # What was sampled goes to the end: each log comes as often as the others (test_many_logs_come_in_turn).
         self._turn = deque([*(log for log in self._turn if log not in chosen), *chosen])
+        assert len(self._turn) == len(self._partitions), "each log has its turn"
         return list(chosen)
 
 
@@ -131,6 +135,7 @@ class LogEnds:
 
     def start(self) -> None:
         """Begin to sample; call it in the event loop that is to get the samples."""
+        assert self._loop is None, "it starts once"
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -151,6 +156,7 @@ class LogEnds:
         self._due.append(partial(self._add, topic))
 
     def _add(self, topic: TopicDefinition) -> None:
+        assert topic.log not in self._partitions, "a log is added once"
         self._partitions[topic.log] = numbers = list(self._shard.partitions(topic))
         self._turns.add(topic.log, len(numbers))
 
@@ -259,7 +265,7 @@ class LogEnds:
             return
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        assert self._loop is not None
+        assert self._loop is not None, "it has started"
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:  # the loop has ended, and the service with it

@@ -78,6 +78,7 @@ class MessageReader:
             raise_unless_panic(error, f"{topic} [{number}]")
             self._native = None
             return None
+        assert start + len(changes) <= len(messages.topics), "a run ends with the messages"
         return PlainRun(messages, start, changes) if len(changes) else None
 
 

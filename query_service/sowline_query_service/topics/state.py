@@ -36,6 +36,27 @@ OnChanges = Callable[[TopicState, int, Position, list[Change]], None]
 """Called with a topic, a partition's number, its position before the changes, and the changes."""
 
 
+class _DeclaredIndexes:
+    """Makes the indexes that definitions name, each topic's in a task."""
+
+    def __init__(self) -> None:
+        self._making: set[asyncio.Task[None]] = set()
+
+    def make(self, topic: TopicState) -> None:
+        """Begin to make those of a topic, if it is loaded."""
+        declared = topic.definition.declared
+        if not topic.loading and (declared.indexes or declared.hash_indexes):
+            task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
+            self._making.add(task)
+            task.add_done_callback(self._made)
+
+    def _made(self, task: asyncio.Task[None]) -> None:
+        assert task in self._making, "it was begun here"
+        self._making.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("declared indexes could not be made", why=repr(error))
+
+
 class ServedTopics:
     """All topics of a query service. Everything here happens in the event loop."""
 
@@ -75,7 +96,7 @@ class ServedTopics:
             self.add(definition)
         self._awaited = set(self.topics)
         """The topics that the service has had, or that it needs for its start."""
-        self._making: set[asyncio.Task[None]] = set()
+        self._declared = _DeclaredIndexes()
         self._moved = asyncio.Event()
         self._sampled = asyncio.Event()
         self.unread_changes: Mapping[ChangesPartition, int] = {}
@@ -91,11 +112,13 @@ class ServedTopics:
 
     def add(self, definition: TopicDefinition) -> None:
         """Add a topic, without records; it is loading."""
+        assert definition.name not in self.topics, "a topic is added once"
         topic = self._new_topic(definition)
         topic.metadata = self._about._replace(topic=definition.name)
         self.topics[definition.name] = self._by_changes[definition.changes] = topic
         self._by_log[definition.log] = topic
         self.definitions[definition.name] = definition
+        assert len(self._by_changes) == len(self._by_log) == len(self.topics), "a topic has its own log"
 
     def describe(self, instance: str, group: str) -> None:
         """Set what filters on metadata find about this service, in all topics."""
@@ -106,9 +129,11 @@ class ServedTopics:
     def redefine(self, definition: TopicDefinition) -> None:
         """Take another definition of a topic."""
         topic = self.topics[definition.name]
+        assert topic.definition.changes == definition.changes, "what is defined again keeps its changes"
+        assert self._by_log[definition.log] is topic, "what is defined again keeps its log"
         topic.redefine(definition)
         self.definitions[definition.name] = definition
-        self._make_declared(topic)
+        self._declared.make(topic)
 
     def remove(self, definition: TopicDefinition) -> None:
         """Remove a topic, once nothing reads it any more."""
@@ -118,6 +143,7 @@ class ServedTopics:
             self._by_log[definition.log],
         )
         self.topics.pop(definition.name).close()
+        assert len(self._by_changes) == len(self._by_log) == len(self.topics), "a topic has its own log"
         self._awaited.discard(definition.name)
 
     def log_of(self, changes: str) -> str:
@@ -239,6 +265,8 @@ class ServedTopics:
                 self.broken = f"{changes_topic} [{number}]: {gap}"
                 log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
                 return again
+            assert partition.held >= before, "a partition does not go back"
+            assert not changes or changes[-1].position <= partition.held, "what was applied is held"
             topic.indexes.keep_up()
             # No await between `apply` and the listener. A subscription that became live in between would be at the
             # new position without these changes (test_what_happens_meanwhile_comes_too).
@@ -269,6 +297,7 @@ class ServedTopics:
         log.warning("snapshot discarded", topic=topic.definition.name, partition=number, why=why)
         self.snapshots_discarded[reason] += 1
         topic.partitions[number].begin_again()
+        assert topic.partitions[number].loading, "without its snapshot it is loaded"
 
     def _keep_histories_within(self) -> None:
         had_memory = not self.histories.dropped
@@ -294,23 +323,11 @@ class ServedTopics:
         for changes_topic, number in partitions:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()
+            assert not topic.partitions[number].loading, "what is loaded is followed"
             self.sample_soon([topic.definition.log])
             if not topic.loading:
                 self._awaited.add(topic.definition.name)
-                self._make_declared(topic)
-
-    def _make_declared(self, topic: TopicState) -> None:
-        """Begin to make the indexes that a loaded topic's definition names."""
-        declared = topic.definition.declared
-        if not topic.loading and (declared.indexes or declared.hash_indexes):
-            task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
-            self._making.add(task)
-            task.add_done_callback(self._made)
-
-    def _made(self, task: asyncio.Task[None]) -> None:
-        self._making.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("declared indexes could not be made", why=repr(error))
+                self._declared.make(topic)
 
     def failed(self, error: BaseException) -> None:
         """Note that the follower has ended; only a restart can help."""

@@ -134,6 +134,7 @@ class Indexes:
         if len(self._prepared) >= PREPARED_MAX:
             self._prepared.clear()
         self._prepared.add(filter)
+        assert len(self._prepared) <= PREPARED_MAX, "what is noted has a limit"
 
     def _catch_up(self) -> Iterator[None]:
         while len(self._rows.changed or ()) > AT_ONCE:
@@ -157,6 +158,7 @@ class Indexes:
         self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]
     ) -> Iterator[Iterator[None]]:
         """Lend the steps that fill new indexes; after them, the indexes exist."""
+        assert not self._making, "some indexes are made at a time"
         self._making = [*columns, *hashes]
         self._refusals.wait(wanted)
         self._use(wanted)
@@ -182,8 +184,10 @@ class Indexes:
             yield
 
     def _done(self, columns: list[Column], hashes: list[HashIndex]) -> None:
+        assert all(column.path not in self._columns for column in columns), "an index is made once"
         self._columns |= {column.path: column for column in columns}
         self._hashes += hashes
+        assert len({index.paths for index in self._hashes}) == len(self._hashes), "an index is made once"
         for column in columns:
             self._refusals.made(column.path)
         self._use(column.path for column in columns)
@@ -210,6 +214,7 @@ class Indexes:
         for start in range(0, len(numbers), CHUNK):
             some = numbers[start : start + CHUNK]
             index_rows(self._native, np.array(some), some, bodies, start, columns, hashes)
+        assert limit is not None or not self._rows.changed, "after a whole refresh no row is behind"
         self._unweighed += len(numbers)
         if self._unweighed >= CHUNK:
             self._unweighed = 0
@@ -328,21 +333,9 @@ class Indexes:
         if not usable:
             return None
         rest = _filter_of(tuple(term for term in terms if term not in usable) + others)
-        paths = needed_paths(usable)
-        self._uses.update(map(str, paths))
-        found = evaluate(usable, {path: self._columns[path] for path in paths}, self._rows.end)
-        certain = np.flatnonzero(found.certain)
-        fields = ",".join(sorted(map(str, paths)))
-        access_path = AccessPath(MEMO_INDEX, index=fields, indexed=tuple(usable))
-        if rest is None:
-            access_path.decided = certain
-        else:
-            access_path.checks.append((certain, rest))
-        # By the whole filter, not by `rest`: in these rows the columns could not decide their own conjuncts
-        # (test_access_paths).
-        if found.undecided is not None and (undecided := np.flatnonzero(found.undecided)).size:
-            access_path.checks.append((undecided, filter))
-        return access_path
+        columns = {path: self._columns[path] for path in needed_paths(usable)}
+        self._uses.update(map(str, columns))
+        return _path_by_columns(filter, usable, rest, columns, self._rows.end)
 
     def sorting(self, order: Order, count: int) -> Sorting | None:
         """Return a way to sort `count` rows by ranks; None if columns can't provide it, or it is faster without."""
@@ -365,6 +358,26 @@ def _sorting(order: Order, columns: Mapping[Path, Column], rows: int) -> Sorting
             return None
         found.append(of_all)
     return Sorting(tuple(found), tuple(term.descending for term in order.terms))
+
+
+def _path_by_columns(
+    filter: Filter, usable: list[Node], rest: Filter | None, columns: Mapping[Path, Column], end: int
+) -> AccessPath:
+    """Return the access path by columns that decide the `usable` conjuncts; `rest` are the others."""
+    found = evaluate(usable, columns, end)
+    assert len(found.certain) == end, "each row is judged"
+    certain = np.flatnonzero(found.certain)
+    fields = ",".join(sorted(map(str, columns)))
+    access_path = AccessPath(MEMO_INDEX, index=fields, indexed=tuple(usable))
+    if rest is None:
+        access_path.decided = certain
+    else:
+        access_path.checks.append((certain, rest))
+    # By the whole filter, not by `rest`: in these rows the columns could not decide their own conjuncts
+    # (test_access_paths).
+    if found.undecided is not None and (undecided := np.flatnonzero(found.undecided)).size:
+        access_path.checks.append((undecided, filter))
+    return access_path
 
 
 @lru_cache(maxsize=1024)

@@ -73,6 +73,7 @@ class TopicState:
             for number in shard.partitions(definition)
         }
         """The partitions that this service holds, by number, in ascending order."""
+        assert list(self.partitions) == sorted(self.partitions), "partitions are in ascending order"
         self.log_ends = {number: LogEnd() for number in self.partitions}
 
     def _history(self) -> PartitionHistory | None:
@@ -92,6 +93,7 @@ class TopicState:
     def redefine(self, definition: TopicDefinition) -> None:
         """Take another definition of the topic. A history that it adds or changes begins now."""
         # An unchanged history continues: a new one would know nothing of the past.
+        assert definition.name == self.definition.name, "it is the same topic"
         has_other_history = definition.declared.history != self.definition.declared.history
         self.definition = definition
         self.indexes.redefine(definition)

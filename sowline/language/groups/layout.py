@@ -97,6 +97,7 @@ class GroupState:
 
 def exported_text(key: bytes, records: int, states: list[Any], latest: Any) -> bytes:
     """Return a group as JSON, from the exported states of its parts."""
+    assert records > 0, "a group has records"
     if latest is None and b"null" not in (exported := _encode(states)):
         return b"[%b,%d,%b,null]" % (_encode(key.decode()), records, exported)
     # msgspec writes null for an infinity.
@@ -117,9 +118,11 @@ class ExportedGroup(NamedTuple):
     def read(cls, text: bytes) -> Self:
         """Return the state in the JSON of `GroupState.exported`."""
         try:
-            return cls(*_decode(text))
+            exported = cls(*_decode(text))
         except msgspec.DecodeError:  # an infinity
-            return cls(*json.loads(text))
+            exported = cls(*json.loads(text))
+        assert exported.records > 0, "a group has records"
+        return exported
 
 
 @dataclass(frozen=True, slots=True)

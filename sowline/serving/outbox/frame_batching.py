@@ -32,10 +32,12 @@ class FrameBatching:
             self._call()
 
     def _call(self) -> None:
+        assert not self._is_called, "one round at a time is to come"
         self._is_called = True
         asyncio.get_running_loop().call_at(self._not_before, self._run)
 
     def _run(self) -> None:
+        assert self._is_called, "a round was asked for"
         loop = asyncio.get_running_loop()
         due, self._due = self._due, []
         began = loop.time()
@@ -50,8 +52,10 @@ class FrameBatching:
 
     def _end(self, began: float) -> None:
         """End the round after the writers have run, and set the time of the next one."""
+        assert self._is_called, "a round ends once"
         now = asyncio.get_running_loop().time()
         # After a round of ten seconds, no client waits for five more (test_no_client_waits_long).
+        assert now >= began, "a round does not end before it begins"
         wait = min((now - began) / 2, WAIT_SECONDS_MAX)
         self._not_before = now + wait if wait >= WAIT_SECONDS_MIN else now
         self._is_called = False

@@ -45,6 +45,7 @@ class MessageOrder:
             for message, names in zip(messages, of, strict=True):
                 self._wait(message, names)
             return
+        assert len(of) == len(messages), "each message is for some subscriptions"
         if self.ready is None:
             self.ready = list(messages)
         else:
@@ -61,6 +62,7 @@ class MessageOrder:
         self.is_open = False
         for message in self._waiting or ():
             self._send(message)
+        assert (self._waiting is None) is (self.waiting_bytes == 0), "the bytes are those of what waits"
         self._waiting = self._waiting_of = None
         self.waiting_bytes = 0
 
@@ -78,6 +80,8 @@ class MessageOrder:
             count += 1
         self.ready = ready[count:] or None
         self.ready_bytes -= size
+        assert count > 0, "a frame takes one message at least"
+        assert (self.ready is None) is (self.ready_bytes == 0), "the bytes are those of what is left"
         return ready[:count]
 
     def _send(self, message: bytes) -> None:
@@ -90,6 +94,7 @@ class MessageOrder:
     def _wait(self, message: bytes, of: Iterable[str]) -> None:
         if self._waiting is None or self._waiting_of is None:
             self._waiting, self._waiting_of = [], set()
+        assert self.is_open, "only during a group a message waits"
         self._waiting.append(message)
         self._waiting_of.update(of)
         self.waiting_bytes += len(message)

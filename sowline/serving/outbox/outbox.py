@@ -140,6 +140,7 @@ class Outbox:
         self._end_group()
 
     def _end_group(self) -> None:
+        assert self._group.locked(), "a group that ends was begun"
         was_empty = self._order.ready is None
         self._order.end_group()
         self._note(was_empty=was_empty)
@@ -165,6 +166,7 @@ class Outbox:
         """Note that its client has left: what waits for it no longer counts."""
         if self._backlogs is not None:
             self._backlogs.unsent_bytes -= self._counted
+            assert self._backlogs.unsent_bytes >= 0, "what leaves was counted"
             # Tasks of the client may still put messages: counted now, they would stay in the sum forever.
             self._backlogs = None
 
@@ -183,6 +185,7 @@ class Outbox:
             return []
         waiting_bytes = order.ready_bytes
         taken = order.take(FRAME_MESSAGES_MAX, FRAME_BYTES)
+        assert taken, "what is ready is taken"
         self.sent += len(taken)
         self.sent_bytes += waiting_bytes - order.ready_bytes
         self._count()

@@ -75,6 +75,7 @@ class Conflation:
         delta = deltas.of(delivery, self._form)
         self._pending[slot] = _Pending(sow_key, delivery.previous, first, delivery, delta)
         self.bytes += self._pending[slot].bytes
+        assert len(self._slots) in (0, len(self._pending)), "a record has one pending message"
 
     def _slot(self, sow_key: bytes, delivery: Delivery) -> Hashable:
         """Return the key for a message; drop an older message of the record under another key."""
@@ -92,6 +93,7 @@ class Conflation:
         dropped = self._pending.pop(slot)
         self._slots.pop(dropped.sow_key, None)
         self.bytes -= dropped.bytes
+        assert self._pending or self.bytes == 0, "where nothing is pending, no body is kept"
 
     def _take_again(self, slot: Hashable, held: _Pending, delivery: Delivery, deltas: Deltas) -> None:
         # The record entered and left focus within the interval, so the client never received it. An `oof` would name
@@ -103,6 +105,7 @@ class Conflation:
         held.delta = self._since(held, delivery, deltas)
         held.delivery = delivery
         self.bytes += held.bytes
+        assert self.bytes >= held.bytes, "a body that is kept is counted"
 
     def _since(self, held: _Pending, delivery: Delivery, deltas: Deltas) -> ChangeDelta | None:
         """Return all changes as one delta; None if one step can't be a delta, or the record left focus."""
@@ -126,7 +129,9 @@ class Conflation:
     def _message(self, held: _Pending) -> Payload | None:
         delivery, delta, form = held.delivery, held.delta, self._form
         if delivery.command == OOF:
-            assert held.held is not None
+            assert held.held is not None, (
+                "what leaves is at the subscriber: a record that came and left is dropped"
+            )
             # The last state within the interval was never sent. Send the body that the client holds
             # (test_focus).
             return whole_payload(held.sow_key, replace(delivery, body=held.held), form, held.time)

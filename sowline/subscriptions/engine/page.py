@@ -119,7 +119,7 @@ class SortedSet(Generic[Held]):
 
     def open(self, page: Page) -> list[tuple[bytes, Held]]:
         """Open a page, or count one more user of an open one; return its records by SOW key, in order."""
-        assert page.skip >= 0 <= page.top, page
+        assert page.skip >= 0 <= page.top, f"a page has no negative numbers: {page}"
         self._pages[page] += 1
         self.end = max(self.end, page.end)
         return self.between(page.skip, page.skip + page.top)
@@ -130,7 +130,7 @@ class SortedSet(Generic[Held]):
 
     def close(self, page: Page) -> None:
         """Close a page for one of its users; the last user removes it."""
-        assert self._pages[page] > 0, page
+        assert self._pages[page] > 0, f"only an open page is closed: {page}"
         # Two subscriptions open the page 0..10, one closes it. Without the count the other one would get no more
         # events (test_a_page_is_closed_by_the_last_of_its_subscribers).
         self._pages[page] -= 1
@@ -157,6 +157,7 @@ class SortedSet(Generic[Held]):
         self._records[sow_key] = sort_key, held
         self._keys.add(sort_key)
         self._values_bytes += sort_key_bytes(sort_key)
+        assert len(self._keys) == len(self._records), "each record has one sort key"
         return self._events(_Move(sow_key, held, before, self._keys.index(sort_key)))
 
     def remove(self, sow_key: bytes) -> dict[Page, list[Event[Held]]]:
@@ -171,6 +172,7 @@ class SortedSet(Generic[Held]):
         index: int = self._keys.index(sort_key)
         del self._keys[index]
         self._values_bytes -= sort_key_bytes(sort_key)
+        assert self._values_bytes >= 0, "what was taken out was counted"
         return index
 
     def _at(self, index: int) -> tuple[bytes, Held]:

@@ -128,6 +128,7 @@ class DeliveryPlan(Generic[P]):
         connection.items[item] = None
         if connection.odd:
             self._by_python.add(item, item.engine, number)
+        assert (item in self._by_native) is not (item in self._by_python), "one core has it"
 
     def remove(self, item: P) -> None:
         """Remove a subscription, if it was added."""
@@ -137,6 +138,7 @@ class DeliveryPlan(Generic[P]):
         if item in self._by_native:
             self._let_go(item, number)
         else:
+            assert item in self._by_python, "one core has it"
             self._by_python.remove(item)
         if not item.is_plain:
             return
@@ -168,13 +170,14 @@ class DeliveryPlan(Generic[P]):
             made: tuple[int, Sequence[Part], Sequence[P]] = self._native.deliver(
                 partition, changes, start, hold
             )
-            return made
         except BaseException as error:
             # Only the native core is lost. Python makes the messages from `start` on
             # (test_a_native_core_that_panics_is_used_no_more).
             raise_unless_panic(error, f"{self._topic.name} [{partition}]")
             self._native = None
             return start, (), ()
+        assert start <= made[0] <= len(changes), "the native core reads on, and no further than the changes"
+        return made
 
     def on_change(self, seen: ChangeView) -> list[tuple[P, Delivery]]:
         """Return the deliveries of a change to all subscriptions."""
@@ -205,6 +208,7 @@ class DeliveryPlan(Generic[P]):
         return item in self._by_native
 
     def _let_go(self, item: P, number: int) -> None:
+        assert item in self._by_native, "only what the native core has is taken from it"
         self._by_native.remove(item)
         if self._native is not None:
             self._native.remove(number)
@@ -225,6 +229,7 @@ class DeliveryPlan(Generic[P]):
                 connection.odd.add(item)
                 self._leave_to_python(connection)
                 return
+            assert item in self._by_python, "what the native core gets was Python's"
             self._by_python.remove(item)
 
 

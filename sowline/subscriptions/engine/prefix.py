@@ -41,7 +41,7 @@ class SortedPrefix(SortedSet[Held]):
         Every open page must be within reach, by one record more than it shows. `matched_before` is called only for a
         record that may be behind the bound, because it costs reading the record before the change.
         """
-        assert not self.end or self.reaches(self.end + 1), (self.end, len(self))
+        assert not self.end or self.reaches(self.end + 1), f"{len(self)} records reach behind {self.end}"
         if self._behind and self.held(sow_key) is None and matched_before():
             self._behind -= 1
         if now is None:
@@ -57,7 +57,7 @@ class SortedPrefix(SortedSet[Held]):
 
     def cut(self, records_max: int) -> None:
         """Hold only the first `records_max` records, and count the others; every open page must end before that."""
-        assert max(1, self.end) <= records_max, (self.end, records_max)
+        assert max(1, self.end) <= records_max, f"{records_max} records reach the end of pages, {self.end}"
         dropped = list(self._keys[records_max:])
         if not dropped:
             return
@@ -67,3 +67,4 @@ class SortedPrefix(SortedSet[Held]):
             self._values_bytes -= sort_key_bytes(sort_key)
         self._behind += len(dropped)
         self._bound = self._keys[-1]
+        assert len(self._keys) == len(self._records) == records_max, "the first ones are left"

@@ -36,6 +36,7 @@ class ShownRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def relayed(self) -> bytes:
         """Return all but the body as JSON, for a gateway."""
+        assert self.partition >= 0, "partitions are numbered from 0"
         return msgspec.json.encode(replace(self, body=b""))
 
     def as_guess(self) -> "ShownRecord":

@@ -188,19 +188,19 @@ class Subscription:
 
 def entered(change: Change) -> Delivery:
     """Return the message to subscribers that match the new record and may not hold the previous one."""
-    assert change.body is not None
+    assert change.body is not None, "what enters is there"
     return Delivery(PUBLISH, change.body, known=change.known, correlation=change.correlation)
 
 
 def updated(change: Change) -> Delivery:
     """Return the message to subscribers that match the new record and hold the previous one."""
-    assert change.body is not None
+    assert change.body is not None, "what is updated is there"
     return Delivery(PUBLISH, change.body, None, change.previous, change.known, change.correlation)
 
 
 def left(change: Change) -> Delivery:
     """Return the message to subscribers with `oof` that matched the previous record only."""
-    assert change.previous is not None
+    assert change.previous is not None, "what leaves was there"
     if change.body is not None:
         return Delivery(OOF, change.body, MATCH, change.previous, change.known, change.correlation)
     reason = change.reason or DELETED

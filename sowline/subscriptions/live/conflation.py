@@ -110,6 +110,7 @@ class Conflated:
             self._begun.set()
         for sow_key, delivery, deltas in due:
             self._pending.take(sow_key, delivery, deltas, time)
+        assert self._begun.is_set(), "what is held back is sent at the end of an interval"
 
     def forget(self) -> None:
         """Drop the messages held back; the client gets the same changes in another way."""
@@ -136,6 +137,7 @@ class Conflated:
         # Before the pending messages are cleared: `sent` is the interval's start only while there are some.
         before, now = self.sent, self._positions()
         payloads = self._pending.flush()
+        assert not self._pending, "an interval begins without messages"
         if payloads:
             log = self._topic.log
             bookmarks = format_bookmark({log: before}), format_bookmark({log: now})

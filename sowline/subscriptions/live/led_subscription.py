@@ -98,6 +98,7 @@ class LedSubscription(ABC):
                 case Halt():
                     self._halt()
                 case _:
+                    assert due is None, "an event leads to one action that takes time"
                     due = action
         return due
 

@@ -31,6 +31,7 @@ def put_progress(outbox: Outbox, sub_id: str, positions: PositionsByLog) -> None
 
 def put_window_checksum(outbox: Outbox, request: Heartbeat, bookmark: str, records: int, hash: int) -> None:
     """Put the checksum of what the client of a subscription should hold at this bookmark."""
+    assert records >= 0 <= hash < 1 << 64, "a checksum is a count and a hash of 64 bits"
     outbox.put_behind(
         message(
             "progress",

@@ -34,6 +34,7 @@ def relayed_message(
 ) -> bytes:
     """Return the message of a change for a gateway; `readable` are the fields that the client may see."""
     change, body, previous = seen.change, delivery.body, delivery.previous
+    assert seen.after < change.position, "a change moves its partition on"
     # Here and not at the gateway: fields that the client may not see do not leave the query service.
     if readable is not None:
         body, previous = readable.apply(body), None if previous is None else readable.apply(previous)

@@ -13,6 +13,7 @@ class Throttle:
     """Limits the rate of messages."""
 
     def __init__(self, rate: ReplayRate, clock: Callable[[], float] = time.monotonic) -> None:
+        assert rate.amount > 0, "a replay goes on"
         self._rate = rate
         self._clock = clock
         self._free = clock()
@@ -32,4 +33,5 @@ class Throttle:
         # once.
         due = max(self._free, now - BURST_SECONDS)
         self._free = due + cost / self._rate.amount
+        assert self._free >= due, "a message gives no time back"
         return max(0.0, due - now)

@@ -38,6 +38,7 @@ class Bucket(Generic[T]):
 
     def add(self, entry: Entry[T]) -> None:
         """Add an entry."""
+        assert entry not in self._loose, "an entry is added once"
         self._loose[entry] = None
 
     def remove(self, entry: Entry[T]) -> None:
@@ -45,7 +46,7 @@ class Bucket(Generic[T]):
         if entry in self._loose:
             del self._loose[entry]
         else:
-            assert self._packed is not None
+            assert self._packed is not None, "an entry of the set is loose or packed"
             self._packed.remove(entry)
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
@@ -65,12 +66,13 @@ class Bucket(Generic[T]):
         # so most of them must not be empty (test_what_is_gone_takes_no_room).
         if not (self._loose and self._tries >= len(self)) and removed <= len(self):
             return
-        entries = [*(() if self._packed is None else self._packed), *self._loose]
+        entries, count = [*(() if self._packed is None else self._packed), *self._loose], len(self)
         self._tries = 0
         if len(entries) < PACKED_MIN:
             self._packed, self._loose = None, dict.fromkeys(entries)
         else:
             self._packed, self._loose = Packed(entries), {}
+        assert len(self) == count, "packing loses no entry"
 
 
 class Packed(Generic[T]):
@@ -86,6 +88,7 @@ class Packed(Generic[T]):
         self._row_of = {entry: row for row, entry in enumerate(entries)}
         self._present = np.ones(len(entries), np.bool_)
         self._whole = np.array([_is_covered(e, ranged, texted) for e in entries], np.bool_)
+        assert len(self._row_of) == len(entries), "an entry has one row"
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -101,6 +104,7 @@ class Packed(Generic[T]):
     def remove(self, entry: Entry[T]) -> None:
         """Empty the entry's row."""
         row = self._row_of.pop(entry)
+        assert self._rows[row] is entry, "an entry is in its row"
         self._rows[row] = None
         self._present[row] = False
 

@@ -42,6 +42,7 @@ class SubscriptionIndex(Generic[T]):
             entry = self._entries[filter.text] = self._enter(filter)
         entry.items[item] = next(self._numbers) if number is None else number
         self._entry_of[item] = entry
+        assert len(self._entries) <= len(self._entry_of), "each filter has an item"
 
     def remove(self, item: T) -> None:
         """Remove an item, if the index has it."""
@@ -54,6 +55,7 @@ class SubscriptionIndex(Generic[T]):
             # Clients come and go for months: an empty bucket of each value would stay
             # (test_nothing_is_left_of_what_is_gone).
             self._leave(entry)
+        assert len(self._entries) <= len(self._entry_of), "each filter has an item"
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """Return the filters that match the record, each once, in no order, with their items."""
@@ -63,6 +65,7 @@ class SubscriptionIndex(Generic[T]):
         return found
 
     def _enter(self, filter: Filter) -> Entry[T]:
+        assert filter.text not in self._entries, "items with one filter share its entry"
         self._needing_about += filter.needs_about
         terms = terms_of(filter)
         key = self._best_key(terms)
@@ -75,6 +78,7 @@ class SubscriptionIndex(Generic[T]):
 
     def _leave(self, entry: Entry[T]) -> None:
         self._needing_about -= entry.filter.needs_about
+        assert 0 <= self._needing_about <= len(self._entries), "only filters that are there are counted"
         if entry.key is None:
             self._others.remove(entry)
             return

@@ -49,6 +49,7 @@ class LiveSubscriptions(Generic[T]):
         self._home[item] = home
         if subscription.no_redundant:
             self._no_redundant.add(item)
+        assert len(self._home) == self._indexed, "an item is in one index"
 
     def remove(self, item: T) -> None:
         """Remove an item, if it was added."""
@@ -56,6 +57,11 @@ class LiveSubscriptions(Generic[T]):
         if home is not None:
             home.remove(item)
             self._no_redundant.discard(item)
+        assert len(self._home) == self._indexed, "an item is in one index"
+
+    @property
+    def _indexed(self) -> int:
+        return len(self._plain) + len(self._with_delta) + len(self._with_oof)
 
     def on_change(self, seen: ChangeView) -> list[tuple[T, Delivery]]:
         """Return the deliveries of a change, in the order of the items; equal deliveries are one object."""
