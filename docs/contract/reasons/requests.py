@@ -1,6 +1,6 @@
 """Reason codes of queries and subscriptions."""
 
-from contract.reasons.reason import Reason
+from docs.contract.reasons.reason import Reason
 
 REQUESTS = (
     Reason(

@@ -1,6 +1,6 @@
 """Reason codes of records, their messages and their schemas."""
 
-from contract.reasons.reason import Reason
+from docs.contract.reasons.reason import Reason
 
 RECORDS = (
     Reason(
