@@ -31,7 +31,7 @@ def frames_schema() -> Schema:
         "$schema": DIALECT,
         "title": "Frames of Sowline's WebSocket API",
         "description": "Made by `python -m docs.contract`. A frame is one message or an array of messages.",
-        "anyOf": [_ref("ClientFrame"), _ref("ServerFrame")],
+        "anyOf": [_reference("ClientFrame"), _reference("ServerFrame")],
         "$defs": {
             "ClientFrame": _frame("ClientMessage", "What a client sends."),
             "ClientMessage": _any_of([*requests], "One command of a client, by its `command`."),
@@ -125,13 +125,13 @@ def _form(name: str, form: str) -> Schema:
 def _frame(message: str, description: str) -> Schema:
     return {
         "description": f"{description} One message, or an array of messages.",
-        "anyOf": [_ref(message), {"type": "array", "items": _ref(message)}],
+        "anyOf": [_reference(message), {"type": "array", "items": _reference(message)}],
     }
 
 
 def _any_of(names: list[str], description: str) -> Schema:
-    return {"description": description, "anyOf": [_ref(name) for name in names]}
+    return {"description": description, "anyOf": [_reference(name) for name in names]}
 
 
-def _ref(name: str) -> dict[str, Any]:
+def _reference(name: str) -> dict[str, Any]:
     return {"$ref": DEFS + name}

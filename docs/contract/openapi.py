@@ -105,9 +105,9 @@ def openapi() -> Schema:
     paths: dict[str, Schema] = {}
     for operation in _operations():
         paths.setdefault(operation.path, {})[operation.method] = _described(operation)
-    refs = f"{COMPONENTS}schemas/"
-    of_messages = schemas_of(message_types, refs)
-    answers = schemas_of(http_types, refs) | schemas_of(kafka_types, refs)
+    base = f"{COMPONENTS}schemas/"
+    of_messages = schemas_of(message_types, base)
+    answers = schemas_of(http_types, base) | schemas_of(kafka_types, base)
     lines = {name: of_messages[name] for name in ("SowRecord", "Intrinsics")}
     return {
         "openapi": "3.1.1",

@@ -18,8 +18,8 @@ def schema_name(struct: type) -> str:
     return _SUFFIX.sub("", struct.__name__)
 
 
-def schemas_of(module: ModuleType, refs: str) -> dict[str, Schema]:
-    """Return the schemas of the structs in a module by name, without bases; `refs` is where references lead."""
+def schemas_of(module: ModuleType, base: str) -> dict[str, Schema]:
+    """Return the schemas of the structs in a module by name, without bases; `base` is where references lead."""
     structs = [
         one for one in vars(module).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)
     ]
@@ -30,26 +30,26 @@ def schemas_of(module: ModuleType, refs: str) -> dict[str, Schema]:
         docs = docs_of(struct)
         for field in msgspec.structs.fields(struct):
             found[name]["properties"][field.encode_name]["description"] = without_links(docs[field.name])
-    return {name: _tidied(schema, refs) for name, schema in sorted(found.items())}
+    return {name: _tidied(schema, base) for name, schema in sorted(found.items())}
 
 
-def _tidied(schema: Any, refs: str) -> Any:
+def _tidied(schema: Any, base: str) -> Any:
     """Return a schema with whole references, without titles, and with a constant where one value is possible."""
     if isinstance(schema, list):
-        return [_tidied(part, refs) for part in schema]
+        return [_tidied(part, base) for part in schema]
     if not isinstance(schema, dict):
         return schema
     tidied: Schema = {}
     for key, value in schema.items():
         match key, value:
             case "properties", dict():
-                tidied[key] = {name: _tidied(part, refs) for name, part in value.items()}
+                tidied[key] = {name: _tidied(part, base) for name, part in value.items()}
             case "title", str():
                 pass
             case "$ref", str():
-                tidied[key] = refs + _SUFFIX.sub("", value)
+                tidied[key] = base + _SUFFIX.sub("", value)
             case "enum", [only]:
                 tidied["const"] = only
             case _:
-                tidied[key] = _tidied(value, refs)
+                tidied[key] = _tidied(value, base)
     return tidied

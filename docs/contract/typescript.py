@@ -56,8 +56,8 @@ def _comment(schema: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 def _type(schema: Mapping[str, Any]) -> str:
     match schema:
-        case {"$ref": ref}:
-            return str(ref).rpartition("/")[2]
+        case {"$ref": reference}:
+            return str(reference).rpartition("/")[2]
         case {"const": value}:
             return json.dumps(value)
         case {"enum": values}:

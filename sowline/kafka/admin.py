@@ -331,10 +331,10 @@ class Cluster:
         self,
         topic: str,
         partitions: Iterable[int],
-        spec: OffsetSpec,
+        which: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int, int]:
-        asked = {TopicPartition(topic, partition): spec for partition in partitions}
+        asked = {TopicPartition(topic, partition): which for partition in partitions}
 
         def ask() -> dict[int, int]:
             futures = self._admin.list_offsets(asked, isolation_level=isolation)

@@ -69,35 +69,31 @@ EXCEPTIONS = {
 }
 """By module, function and parameter: why it has no unit."""
 
-SHORT = frozenset(
-    (
-        "addr",
-        "arr",
-        "attr",
-        "buf",
-        "cb",
-        "cfg",
-        "cmd",
-        "cnt",
-        "conn",
-        "ctx",
-        "cur",
-        "desc",
-        "elem",
-        "evt",
-        "exc",
-    )
-) | {"expr", "fmt", "fn", "func", "hdr", "idx", "impl", "mgr", "msg", "num", "obj", "param", "params", "prev"}
+SHORT = re.compile(
+    "addr|args?|arr|attr|auth|buf|cb|cfg|cmd|cnt|conf|conn|ctx|cur|db|desc|dirs?|doc|dst|elem|env|errs?|evt|exc|expr|fmt|"
+    "fn|func|hdr|idx|impl|kwargs|lhs|lib|mem|mgr|msg|num|obj|opts?|params?|pkg|pos|pred|prev|proc|props?|ptr|refs?|req|"
+    "resp?|rhs|specs?|src|stats?|str|temp|tmp|vals?"
+)
 """Abbreviations that no name may have as one of its words."""
 
 SHORT_EXCEPTIONS = {
+    "AckStats": "is the acknowledgement's name",
     "MSG_TYPE": "is the tag's name in FIX",
+    "STATS": "is the acknowledgement's name",
+    "args": "is the name in click",
+    "auth": "is the name in httpx",
+    "conf": "is the name in Spark",
     "conn": "is the name in uvicorn",
     "ctx": "is the name in click",
+    "data_dir": "is the setting's name",
+    "doc": "is the name in Avro",
     "exc": "is the name in asyncio",
+    "max_mem": "is the name in RE2",
     "msg": "is the name in uvicorn",
     "num_tickets": "is the name in the standard library",
     "param": "is the name in click",
+    "parse_args": "is the name in click",
+    "snapshot_dir": "is the setting's name",
 }
 """Names with an abbreviation, each with its reason."""
 
@@ -116,6 +112,7 @@ ANSWERS = {
 VAGUE = re.compile(r"Manager|Helper|Util")
 """Words in the names of classes that do not say what a class is."""
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _QUESTION = re.compile(r"_?(is|has|can)_")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -150,8 +147,8 @@ def stored_names(tree: ast.AST) -> Iterator[str]:
 
 
 def is_short(name: str) -> bool:
-    """Whether one of the words of a name is an abbreviation."""
-    return not SHORT.isdisjoint(name.lower().split("_"))
+    """Whether one of the words of a name is an abbreviation; the language has chosen those of special methods."""
+    return not name.startswith("__") and any(SHORT.fullmatch(word.lower()) for word in _WORD.findall(name))
 
 
 def test_measures_have_units() -> None:
@@ -244,7 +241,15 @@ def test_which_parameters_lack_a_unit(text: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "short"), [("_cfg", True), ("msg_count", True), ("MSG", True), ("message", False)]
+    ("name", "short"),
+    [
+        ("_cfg", True),
+        ("msg_count", True),
+        ("MSG", True),
+        ("QueryStats", True),
+        ("message", False),
+        ("__str__", False),
+    ],
 )
 def test_which_names_are_short(name: str, short: bool) -> None:
     """One word of several is enough."""
