@@ -60,7 +60,7 @@ _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 def compaction_lag_ms(definition: TopicDefinition) -> int:
     """Return the minimum time, in ms, for which compaction leaves the changes of a topic alone."""
-    return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window)
+    return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window_ms)
 
 
 class Cluster:
