@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ".github/CONTRIBUTING.md"
 PAGE = ROOT / GUIDE
 ROOT_ENTRIES_MAX = 23
+RECIPES_MAX = 20
 LINES_MAX = 200
 """Of pyproject.toml and of CONTRIBUTING.md: a page that nobody reads to its end helps nobody."""
 
@@ -85,6 +86,12 @@ def test_each_entry_of_the_root_is_explained() -> None:
     rows = rows_of(GUIDE, "entry", "what it contains, from the top level down")
     named = [name for row in rows for name in re.findall(r"[\w./-]+", row[0])]
     assert {name.partition("/")[0] for name in named} == root_entries()
+
+
+def test_make_lists_few_commands() -> None:
+    """They fit on one screen: what only another one needs is no command."""
+    listed = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert 0 < len(listed) <= RECIPES_MAX, listed
 
 
 @pytest.mark.parametrize("name", [GUIDE, "pyproject.toml"])
