@@ -96,7 +96,7 @@ lint: set-up ## style, types, import directions, workflows
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/basedpyright --level error
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --config .ci/importlinter.ini
 	@$(BIN)/zizmor --offline --quiet .github
 
 docs: set-up ## the documentation as a site, in build/docs/

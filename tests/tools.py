@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sowline.errors import SowlineError
-from sowline.runtime.jars import cache_dir
+from sowline.runtime.jars import cache_directory
 from sowline.runtime.java import find_java
 
 NODE_MIN = 20
@@ -35,7 +35,7 @@ class Tool(NamedTuple):
 
 def own_directory() -> Path:
     """Return where tools are kept that are no Debian packages."""
-    return cache_dir() / "go-bin"
+    return cache_directory() / "go-bin"
 
 
 def extend_path() -> None:

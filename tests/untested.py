@@ -1,6 +1,6 @@
 """Report the lines of the pure packages that no test runs, and hold the floors: a part of `make coverage`.
 
-What is pure is in the contract of .importlinter that keeps Kafka, RocksDB, clocks and chance out of it.
+What is pure is in the contract of `.ci/importlinter.ini` that keeps Kafka, RocksDB, clocks and chance out of it.
 """
 
 import io

@@ -20,7 +20,7 @@ from bench.service import Running, until
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.admin import Cluster
-from sowline.runtime.jars import cache_dir
+from sowline.runtime.jars import cache_directory
 from sowline.runtime.ports import HOST, free_port
 
 VERSION = "6.9.1"
@@ -78,7 +78,7 @@ def _config(kafka: str, topic: str, port: int) -> dict[str, object]:
 
 def _program() -> str:
     """Return the program; it is built first if this user has none yet, which takes some minutes."""
-    directory = cache_dir() / "bench" / f"centrifugo-{VERSION}"
+    directory = cache_directory() / "bench" / f"centrifugo-{VERSION}"
     program = directory / "centrifugo"
     if not program.exists():
         print(f"sowline: building {NAME}, once per user", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.merging import Entrant, Load
-from sowline.runtime.jars import cache_dir
+from sowline.runtime.jars import cache_directory
 
 PACKAGE = "quixstreams==3.28.1"
 APP = Path(__file__).parent / "quix_app.py"
@@ -26,7 +26,7 @@ def quix(load: Load, output: str) -> Iterator[Entrant]:
 
 def _python() -> str:
     """Return the Python that has Quix Streams; it gets its environment first if this user has none yet."""
-    environment = cache_dir() / "bench" / PACKAGE
+    environment = cache_directory() / "bench" / PACKAGE
     whole = environment / "whole"
     python = environment / "bin" / "python"
     if not whole.exists():

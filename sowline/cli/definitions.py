@@ -59,7 +59,7 @@ class RunningDefinitions(NamedTuple):
     """Why it can't read its file; None if it can."""
     records: Mapping[str, float]
     """The number of records by topic, if it is a query service."""
-    log_rate: float | None
+    log_records_per_second: float | None
     """The log records that it has applied in a second of work, if it is a materializer."""
     unavailable: tuple[str, ...]
     """The topics that it can't read yet, if it answers clients."""
@@ -196,7 +196,9 @@ def planned(services: Sequence[RunningDefinitions], topics: Topics, kafka: str |
             records[name] = max(count, records.get(name, 0.0))
         for change in service.left(topics):
             found.setdefault(change, []).append(service.url)
-    rates = [service.log_rate for service in services if service.log_rate is not None]
+    rates = [
+        service.log_records_per_second for service in services if service.log_records_per_second is not None
+    ]
     plan = []
     for change, urls in found.items():
         held = None if change.kind is Kind.FANOUT else records.get(change.name)

@@ -124,8 +124,8 @@ def _name_bytes(message: str) -> bytes:
     name = message.encode()
     if not name:
         raise bad_message("expected the name of a Protobuf message for the apicurio format, got none")
-    ref = _NAME_TAG + _varint(len(name)) + name
-    return _varint(len(ref)) + ref
+    reference = _NAME_TAG + _varint(len(name)) + name
+    return _varint(len(reference)) + reference
 
 
 def _read_zigzag(value: bytes, at: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ class KafkaTopics:
     names: tuple[str, ...]
     """All names: log, changes, dead letters, and schemas if there are any."""
     replication: int
-    change_window: int
+    change_window_ms: int
     """The time for which every single change is kept, in ms."""
     log_bytes_max: int
     """The largest Kafka record of the log. It must also fit a body that is refused as too large, with headers.
@@ -39,7 +39,7 @@ class KafkaTopics:
             names=(names.log, names.changes, names.dead, *typed),
             replication=declared.replication,
             # A service that starts reads histories and timelines from the changes.
-            change_window=max(
+            change_window_ms=max(
                 declared.resume_window, history, declared.history_ttl if declared.documents else 0
             ),
             # A change of a view also has the states of the group.

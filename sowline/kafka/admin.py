@@ -60,7 +60,7 @@ _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 def compaction_lag_ms(definition: TopicDefinition) -> int:
     """Return the minimum time, in ms, for which compaction leaves the changes of a topic alone."""
-    return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window)
+    return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window_ms)
 
 
 class Cluster:
@@ -331,10 +331,10 @@ class Cluster:
         self,
         topic: str,
         partitions: Iterable[int],
-        spec: OffsetSpec,
+        which: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int, int]:
-        asked = {TopicPartition(topic, partition): spec for partition in partitions}
+        asked = {TopicPartition(topic, partition): which for partition in partitions}
 
         def ask() -> dict[int, int]:
             futures = self._admin.list_offsets(asked, isolation_level=isolation)

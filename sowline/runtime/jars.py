@@ -90,7 +90,7 @@ def spark_connector_jars() -> list[Path]:
     return retrieve(SPARK_CONNECTOR)
 
 
-def cache_dir() -> Path:
+def cache_directory() -> Path:
     """Return this user's cache directory for Sowline; it need not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "sowline"
@@ -101,9 +101,9 @@ def retrieve(jar_set: JarSet) -> list[Path]:
 
     A directory in the cache is always complete. If several processes need it, one fetches and the others wait.
     """
-    target = cache_dir() / "jars" / jar_set.name
+    target = cache_directory() / "jars" / jar_set.name
     if not target.is_dir():
-        with _locked(cache_dir() / "jars.lock"):
+        with _locked(cache_directory() / "jars.lock"):
             # Another process may have fetched them while this one waited for the lock
             # (test_concurrent_callers_fetch_once).
             if not target.is_dir():
@@ -166,7 +166,7 @@ def _run_ivy(java: Path, ivy: Path, jar_set: JarSet, half: Path) -> None:
 
 
 def _ivy_cache() -> Path:
-    return cache_dir() / "ivy"
+    return cache_directory() / "ivy"
 
 
 def _settings() -> list[str]:
@@ -186,12 +186,12 @@ def _failure(jar_set: JarSet, log: str) -> str:
 def _ivy_jar() -> Path:
     """Return the Ivy jar in the installed PySpark, else the one in the cache; fetch that once."""
     # Find PySpark without importing it, which would take a second.
-    spec = importlib.util.find_spec("pyspark")
-    roots = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
+    found = importlib.util.find_spec("pyspark")
+    roots = found.submodule_search_locations if found and found.submodule_search_locations else []
     for root in roots:
         for jar in sorted(Path(root, "jars").glob("ivy-*.jar")):
             return jar
-    jar = cache_dir() / IVY_JAR
+    jar = cache_directory() / IVY_JAR
     if not jar.is_file():
         content = _fetched_ivy(jar)
         # Renamed once it is whole: what a killed run has written must not pass for the jar.

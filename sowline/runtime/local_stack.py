@@ -128,10 +128,10 @@ class LocalStack:
         self._shards = shards
         self._topics = load_topics(config)
         self._config = config.resolve()
-        self._data_dir = data_dir.resolve()
+        self._directory = data_dir.resolve()
         self._host = host
         self._port = port
-        self._lock = DirectoryLock(self._data_dir)
+        self._lock = DirectoryLock(self._directory)
         self._origins = origins
         self._kafka = kafka
         self._accept_loss = accept_loss
@@ -178,13 +178,13 @@ class LocalStack:
             url=urls.pop(ANSWERS),
             services=urls,
             config=str(self._config),
-            data_dir=str(self._data_dir / "sow"),
+            data_dir=str(self._directory / "sow"),
         )
 
     def _start_broker(self) -> str:
         """Start the local broker and return its address."""
         _tell("starting Kafka")
-        directory = self._data_dir / "kafka"
+        directory = self._directory / "kafka"
         command = bound_to_parent(Program.SOWLINE.command("kafka", "--data-dir", str(directory)))
         self._broker = subprocess.Popen(
             command, stdout=subprocess.PIPE, start_new_session=True, pass_fds=(self._lock.descriptor,)
@@ -200,7 +200,7 @@ class LocalStack:
         common = {
             "SOWLINE_KAFKA": kafka,
             "SOWLINE_CONFIG": str(self._config),
-            "SOWLINE_DATA_DIR": str(self._data_dir / "sow"),
+            "SOWLINE_DATA_DIR": str(self._directory / "sow"),
             "SOWLINE_ACCEPT_LOSS": str(self._accept_loss),
         }
         return [
@@ -214,7 +214,7 @@ class LocalStack:
     def _query_services(self, common: dict[str, str]) -> list[StackProcess]:
         """Return the service that clients use: a query service, or a gateway with the query services behind it."""
         if self._shards == 1:
-            more = {"SOWLINE_SNAPSHOT_DIR": str(self._data_dir / "snapshots")}
+            more = {"SOWLINE_SNAPSHOT_DIR": str(self._directory / "snapshots")}
             return [self._for_clients(Program.QUERY_SERVICE, common | more)]
         token, access = self._nodes_access()
         nodes = [self._node(number, common, access) for number in range(self._shards)]
@@ -228,7 +228,7 @@ class LocalStack:
         """Return a query service that holds a shard, for the gateway only."""
         own = {
             "SOWLINE_SHARD": f"{number}/{self._shards}",
-            "SOWLINE_SNAPSHOT_DIR": str(self._data_dir / f"snapshots-{number}-of-{self._shards}"),
+            "SOWLINE_SNAPSHOT_DIR": str(self._directory / f"snapshots-{number}-of-{self._shards}"),
             "SOWLINE_ACCESS": str(access),
             # The TLS settings of the environment are for clients, which connect to the gateway.
             **dict.fromkeys(("SOWLINE_TLS_CERT", "SOWLINE_TLS_KEY", "SOWLINE_TLS_CLIENT_CA"), ""),
@@ -239,7 +239,7 @@ class LocalStack:
 
     def _nodes_access(self) -> tuple[Path, Path]:
         """Write a new token of the gateway, and the access file of its nodes, which accepts no other client."""
-        directory = self._data_dir / "gateway"
+        directory = self._directory / "gateway"
         # Only this user may enter the directory: with the token, a client has the rights of a gateway.
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         token, access = directory / "token", directory / "access.yaml"

@@ -13,7 +13,7 @@ class Stamp(NamedTuple):
     """Identifies a version of a file: it differs after each write."""
 
     inode: int
-    size: int
+    size_bytes: int
     modified_ns: int
 
 

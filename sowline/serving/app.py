@@ -16,7 +16,7 @@ from sowline.config.settings import Settings
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth, health_routes, no_details, nothing
 from sowline.serving.access.authenticator import Authenticator
-from sowline.serving.access.middleware import AuthMiddleware
+from sowline.serving.access.middleware import AuthenticationMiddleware
 from sowline.serving.access.origins import Origins, is_loopback, read_origins
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.access.request_limit import RequestLimit
@@ -79,8 +79,8 @@ class Server:
             ],
             exception_handlers={HTTPException: _no_such_request},
         )
-        auth_middleware: ASGIApp = RequestLimit(
-            AuthMiddleware(
+        authenticated: ASGIApp = RequestLimit(
+            AuthenticationMiddleware(
                 self._inner,
                 self.authenticator,
                 self.rates,
@@ -91,14 +91,14 @@ class Server:
         origins = read_origins(settings.origins)
         if origins:
             # Around the authentication: a browser first asks by OPTIONS, without the token, what the page may send.
-            auth_middleware = CORSMiddleware(
-                auth_middleware,
+            authenticated = CORSMiddleware(
+                authenticated,
                 origins,
                 allow_methods=METHODS,
                 allow_headers=HEADERS,
                 expose_headers=EXPOSED_HEADERS,
             )
-        self.app = Origins(auth_middleware, origins, is_local=is_loopback(settings.host))
+        self.app = Origins(authenticated, origins, is_local=is_loopback(settings.host))
 
     async def watch_access(self) -> None:
         """Follow the access file: clients whose rights change must leave. Return if there is no access file."""

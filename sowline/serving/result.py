@@ -65,7 +65,7 @@ class Result:
         }
 
     @property
-    def stats(self) -> dict[str, int | float | None]:
+    def counts_and_lag(self) -> dict[str, int | float | None]:
         """The fields of a `stats` acknowledgement: the counts, and the lag."""
         return {
             **self.counts,

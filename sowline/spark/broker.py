@@ -65,30 +65,36 @@ class Broker:
 
     def starts(self, topic: str, partitions: int) -> Offsets:
         """Return the offset of the first record that each partition still holds."""
-        return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.earliest()))
+        return self._offsets(topic, dict.fromkeys(range(partitions), self._which.earliest()))
 
     def ends(self, topic: str, partitions: int) -> Offsets:
         """Return the offset after the last committed record of each partition."""
-        return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()))
+        return self._offsets(topic, dict.fromkeys(range(partitions), self._which.latest()))
 
     def newest_ends(self, topic: str, partitions: int) -> Offsets:
         """Return the offset after the last record of each partition, committed or not."""
-        return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()), "READ_UNCOMMITTED")
+        return self._offsets(
+            topic, dict.fromkeys(range(partitions), self._which.latest()), "READ_UNCOMMITTED"
+        )
 
     def since(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
         """Return the offset of the first record with this time (ms) or a later one, in each partition."""
-        found = self._offsets(topic, {p: self._spec.forTimestamp(time) for p, time in times.items()})
+        found = self._offsets(topic, {p: self._which.forTimestamp(time) for p, time in times.items()})
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
     @property
-    def _spec(self) -> Any:
+    def _which(self) -> Any:
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
 
-    def _offsets(self, topic: str, specs: Mapping[int, Any], isolation: str = "READ_COMMITTED") -> Offsets:
+    def _offsets(
+        self, topic: str, asked_offsets: Mapping[int, Any], isolation: str = "READ_COMMITTED"
+    ) -> Offsets:
         asked = self._jvm.java.util.HashMap()
-        asked_partitions = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in specs}
-        for partition, spec in specs.items():
-            asked.put(asked_partitions[partition], spec)
+        asked_partitions = {
+            p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in asked_offsets
+        }
+        for partition, which in asked_offsets.items():
+            asked.put(asked_partitions[partition], which)
         level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(isolation)
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
         found = self._admin.listOffsets(asked, options).all().get()

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sowline.runtime.child_process import bound_to_parent
-from sowline.runtime.jars import cache_dir
+from sowline.runtime.jars import cache_directory
 from tests.integration.services import http_status
 from tests.waiting import wait_for
 
 
 def notebook_program(name: str, requirement: str) -> Path:
     """Return the program of this name, of a package in this version."""
-    directory = cache_dir() / "notebooks" / requirement
+    directory = cache_directory() / "notebooks" / requirement
     found = directory / "bin" / name
     if not found.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(directory)], check=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from sowline.runtime.jars import cache_dir
+from sowline.runtime.jars import cache_directory
 
 OLDEST, NEWEST = "v1.25.16", "v1.36.3"
 VERSIONS = (OLDEST, "v1.31.14", NEWEST)
@@ -69,7 +69,7 @@ def schema_locations(version: str) -> tuple[str, str]:
 def _directory(name: str, source: object, schemas: Callable[[Path], Iterable[tuple[str, Schema]]]) -> Path:
     """Return a directory of schemas, made by `schemas` in an earlier run or this one."""
     source_hash = hashlib.sha256(repr(source).encode()).hexdigest()[:12]
-    directory = cache_dir() / "kubernetes-schemas" / f"{name}-{source_hash}"
+    directory = cache_directory() / "kubernetes-schemas" / f"{name}-{source_hash}"
     if directory.is_dir():
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from tests.docs.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
-    "contract",
+    "docs/contract",
     "fanout",
     "gateway",
     "ingest",
@@ -29,6 +29,7 @@ PRODUCT = (
     "sowline",
     "views",
 )
+CHANGELOG = "docs/changelog.md"
 WORDS_MAX = 35
 PASSIVES_MAX = 2
 
@@ -277,14 +278,16 @@ def _name(path: Path) -> str:
 
 def pages() -> list[Path]:
     """Return our pages; the changelog lists what was, in the words of its time."""
-    return [ROOT / page for page in PAGES if page != "CHANGELOG.md"]
+    return [ROOT / page for page in PAGES if page != CHANGELOG]
 
 
 def words_of_pages() -> int:
-    """Return how many words README, docs and decisions have, tables included and code blocks left out."""
-    texts = [
-        path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
-    ]
+    """Return how many words README, docs and decisions have, tables included and code blocks left out.
+
+    The changelog is left out, too: it only grows.
+    """
+    paths = {ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / CHANGELOG}
+    texts = [path.read_text(encoding="utf-8") for path in paths]
     prose = " ".join(re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in texts)
     return sum(1 for word in prose.split() if re.search(r"[A-Za-z0-9]", word))
 

@@ -10,5 +10,5 @@ def test_benchmarks_on_pages() -> None:
     """`make bench ARGS="materialize --runs 3"` names one; what follows it are options."""
     given = re.compile(r'make bench ARGS="?([a-z_]+)')
     named = {(page, name) for page in PAGES for name in given.findall(text_of(page))}
-    assert ("CONTRIBUTING.md", "materialize") in named
+    assert (".github/CONTRIBUTING.md", "materialize") in named
     assert [(page, name) for page, name in sorted(named) if name not in BENCHMARKS] == []

@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import text_of
 
-CHANGELOG = text_of("CHANGELOG.md")
+CHANGELOG = text_of("docs/changelog.md")
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 """In the order of https://keepachangelog.com."""
 

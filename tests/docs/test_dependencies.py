@@ -15,6 +15,7 @@ from tests.docs.pages import rows_of, text_of
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+BASE_MAX = 14
 COLUMNS = ("package", "purpose", "why this one", "maintainer", "what would be lost")
 COMPANIONS = {"py4j": "pyspark", "pydantic-core": "pydantic", "opentelemetry-api": "opentelemetry-sdk"}
 """Packages that are imported, but can't be had without another, of one version."""
@@ -51,6 +52,11 @@ def test_the_page_has_every_dependency_and_no_other() -> None:
     rows = rows_of("docs/dependencies.md", *COLUMNS)
     assert sorted(row[0] for row in rows) == declared()
     assert [row for row in rows if len(row) != len(COLUMNS) or not all(row)] == []
+
+
+def test_a_client_installs_little() -> None:
+    """Each dependency of the client is one of every program that uses it."""
+    assert len(PROJECT["project"]["dependencies"]) <= BASE_MAX
 
 
 def test_what_is_installed_together_is_in_one_table() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
-CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 SOURCES = (
     "bench",
-    "contract",
+    "docs/contract",
     "deploy",
     "examples",
     "fanout",

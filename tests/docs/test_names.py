@@ -69,35 +69,59 @@ EXCEPTIONS = {
 }
 """By module, function and parameter: why it has no unit."""
 
-SHORT = frozenset(
-    (
-        "addr",
-        "arr",
-        "attr",
-        "buf",
-        "cb",
-        "cfg",
-        "cmd",
-        "cnt",
-        "conn",
-        "ctx",
-        "cur",
-        "desc",
-        "elem",
-        "evt",
-        "exc",
-    )
-) | {"expr", "fmt", "fn", "func", "hdr", "idx", "impl", "mgr", "msg", "num", "obj", "param", "params", "prev"}
+FIELD_EXCEPTIONS = {
+    "docs/contract/http_types.py:PartitionLagReport:lag": "is the answer's name, and counts records",
+    "docs/contract/http_types.py:TopicReport:lag": "is the answer's name, and counts records",
+    "gateway/sowline_gateway/nodes/routing.py:AnnouncedTopic:lag": "is the answer's name, and counts records",
+    "materializer/sowline_materializer/store/native_overlay.py:_CoreLimits:expiration": "is the topic's",
+    "materializer/sowline_materializer/store/native_overlay.py:_CoreLimits:repeat_window": "is the topic's",
+    "query_service/sowline_query_service/snapshots/manifest.py:BlockAt:size": "is what disks have",
+    "sowline/changes/change.py:Change:emitted_in": "is an era",
+    "sowline/changes/event.py:_About:emitted_in": "is an era",
+    "sowline/check/history.py:WriteSent:expiration": "is the command's name",
+    "sowline/cli/top/table.py:PartitionRow:lag": "is the answer's name, and counts records",
+    "sowline/cli/top/table.py:TopicRow:lag": "is the answer's name, and counts records",
+    "sowline/client/write_options.py:WriteOptions:expiration": "is what users of a client call",
+    "sowline/codecs/avro/types.py:AvroType:size": "is the name in Avro",
+    "sowline/commands/command.py:Command:expiration": "is the command's name",
+    "sowline/language/expressions/projection.py:_Spent:regexes_size": "counts what is in patterns, as RE2 does",
+    "sowline/language/filter/metadata.py:Metadata:size": "is the function's name in filters",
+    "sowline/model/limits.py:Limits:repeat_window": "is the name in topics.yaml",
+    "sowline/subscriptions/ask.py:Ask:batch_size": "is the option's name, and counts records",
+    "sowline/subscriptions/ask.py:Selecting:batch_size": "is the option's name, and counts records",
+    "sowline/wire/client_message.py:Received:expires_in": "is the message's name",
+    "sowline/wire/client_message.py:Received:size": "is the message's name",
+    "sowline/wire/client_message.py:_Record:size": "is the message's name",
+    "sowline/wire/request.py:QueryRequest:batch_size": "is the option's name, and counts records",
+    "sowline/wire/request.py:Write:expiration": "is the command's name",
+}
+"""By module, class and field: why it has no unit."""
+
+SHORT = re.compile(
+    "addr|args?|arr|attr|auth|buf|cb|cfg|cmd|cnt|conf|conn|ctx|cur|db|desc|dirs?|doc|dst|elem|env|errs?|evt|exc|expr|fmt|"
+    "fn|func|hdr|idx|impl|kwargs|lhs|lib|mem|mgr|msg|num|obj|opts?|params?|pkg|pos|pred|prev|proc|props?|ptr|refs?|req|"
+    "resp?|rhs|specs?|src|stats?|str|temp|tmp|vals?"
+)
 """Abbreviations that no name may have as one of its words."""
 
 SHORT_EXCEPTIONS = {
+    "AckStats": "is the acknowledgement's name",
     "MSG_TYPE": "is the tag's name in FIX",
+    "STATS": "is the acknowledgement's name",
+    "args": "is the name in click",
+    "auth": "is the name in httpx",
+    "conf": "is the name in Spark",
     "conn": "is the name in uvicorn",
     "ctx": "is the name in click",
+    "data_dir": "is the setting's name",
+    "doc": "is the name in Avro",
     "exc": "is the name in asyncio",
+    "max_mem": "is the name in RE2",
     "msg": "is the name in uvicorn",
     "num_tickets": "is the name in the standard library",
     "param": "is the name in click",
+    "parse_args": "is the name in click",
+    "snapshot_dir": "is the setting's name",
 }
 """Names with an abbreviation, each with its reason."""
 
@@ -116,10 +140,16 @@ ANSWERS = {
 VAGUE = re.compile(r"Manager|Helper|Util")
 """Words in the names of classes that do not say what a class is."""
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _QUESTION = re.compile(r"_?(is|has|can)_")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MODULES = [path for name in PRODUCT for path in sorted((ROOT / name).rglob("*.py"))]
+
+
+def is_number(annotation: ast.expr) -> bool:
+    """Whether a type is that of a number, or of none."""
+    return ast.unparse(annotation).replace(" ", "") in NUMBERS
 
 
 def numbers_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -127,8 +157,18 @@ def numbers_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, Function):
             for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-                if one.annotation is not None and ast.unparse(one.annotation).replace(" ", "") in NUMBERS:
+                if one.annotation is not None and is_number(one.annotation):
                     yield node.name, one.arg
+
+
+def numeric_fields_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the class and the name of each field that is a number."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.ClassDef):
+            for node in one.body:
+                match node:
+                    case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if is_number(kind):
+                        yield one.name, name
 
 
 def lacks_unit(name: str) -> bool:
@@ -150,8 +190,8 @@ def stored_names(tree: ast.AST) -> Iterator[str]:
 
 
 def is_short(name: str) -> bool:
-    """Whether one of the words of a name is an abbreviation."""
-    return not SHORT.isdisjoint(name.lower().split("_"))
+    """Whether one of the words of a name is an abbreviation; the language has chosen those of special methods."""
+    return not name.startswith("__") and any(SHORT.fullmatch(word.lower()) for word in _WORD.findall(name))
 
 
 def test_measures_have_units() -> None:
@@ -164,6 +204,18 @@ def test_measures_have_units() -> None:
     }
     assert sorted(found - EXCEPTIONS.keys()) == [], "expected a unit at the end of each name"
     assert sorted(EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
+
+
+def test_fields_have_units() -> None:
+    """As parameters have. A reader of a field is further from where it is set."""
+    found = {
+        f"{path.relative_to(ROOT)}:{one}:{name}"
+        for path in MODULES
+        for one, name in numeric_fields_of(tree_of(path))
+        if lacks_unit(name)
+    }
+    assert sorted(found - FIELD_EXCEPTIONS.keys()) == [], "expected a unit at the end of each name"
+    assert sorted(FIELD_EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
 
 
 def test_names_are_whole_words() -> None:
@@ -243,8 +295,23 @@ def test_which_parameters_lack_a_unit(text: str, found: list[str]) -> None:
     assert [name for _, name in numbers_of(ast.parse(text)) if lacks_unit(name)] == found
 
 
+def test_which_fields_lack_a_unit() -> None:
+    """Those of classes, with or without a value."""
+    text = "class C:\n    delay: float = 0\n    size: int | None\n    size_bytes: int\n    window: Window\n"
+    found = list(numeric_fields_of(ast.parse(text)))
+    assert [name for _, name in found if lacks_unit(name)] == ["delay", "size"]
+
+
 @pytest.mark.parametrize(
-    ("name", "short"), [("_cfg", True), ("msg_count", True), ("MSG", True), ("message", False)]
+    ("name", "short"),
+    [
+        ("_cfg", True),
+        ("msg_count", True),
+        ("MSG", True),
+        ("QueryStats", True),
+        ("message", False),
+        ("__str__", False),
+    ],
 )
 def test_which_names_are_short(name: str, short: bool) -> None:
     """One word of several is enough."""

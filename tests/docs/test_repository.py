@@ -13,8 +13,10 @@ import pytest
 from tests.docs.pages import rows_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "CONTRIBUTING.md"
-ROOT_ENTRIES_MAX = 27
+GUIDE = ".github/CONTRIBUTING.md"
+PAGE = ROOT / GUIDE
+ROOT_ENTRIES_MAX = 23
+RECIPES_MAX = 20
 LINES_MAX = 200
 """Of pyproject.toml and of CONTRIBUTING.md: a page that nobody reads to its end helps nobody."""
 
@@ -81,12 +83,18 @@ def test_the_root_is_small() -> None:
 
 def test_each_entry_of_the_root_is_explained() -> None:
     """In the table of packages, which names nothing that is not there."""
-    rows = rows_of("CONTRIBUTING.md", "entry", "what it contains, from the top level down")
+    rows = rows_of(GUIDE, "entry", "what it contains, from the top level down")
     named = [name for row in rows for name in re.findall(r"[\w./-]+", row[0])]
     assert {name.partition("/")[0] for name in named} == root_entries()
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "pyproject.toml"])
+def test_make_lists_few_commands() -> None:
+    """They fit on one screen: what only another one needs is no command."""
+    listed = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert 0 < len(listed) <= RECIPES_MAX, listed
+
+
+@pytest.mark.parametrize("name", [GUIDE, "pyproject.toml"])
 def test_it_is_short(name: str) -> None:
     """It can be read to its end."""
     assert len((ROOT / name).read_text().splitlines()) <= LINES_MAX

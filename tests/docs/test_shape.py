@@ -191,7 +191,7 @@ PACKAGES = (
     "sowline_views",
 )
 WORLD = {"confluent_kafka", "rocksdict", "asyncio", "time", "random", "threading", "socket"}
-"""What a pure module does not import, not even by others: `.importlinter` names packages in which all are pure."""
+"""What a pure module does not import, not even by others: `.ci/importlinter.ini` names the packages that are pure."""
 
 
 def test_half_of_the_code_is_pure() -> None:

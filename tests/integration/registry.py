@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sowline.runtime.child_process import bound_to_parent
-from sowline.runtime.jars import JarSet, cache_dir, retrieve
+from sowline.runtime.jars import JarSet, cache_directory, retrieve
 from sowline.runtime.java import find_java
 from sowline.runtime.ports import HOST, free_port
 from tests.waiting import wait_for
@@ -93,7 +93,7 @@ def schema_registry() -> Iterator[RegistryServer]:
 def _unpacked() -> Path:
     """Return the directory with the registry's jars; fetch and unpack them once per user."""
     jars = retrieve(ARCHIVE)
-    target = cache_dir() / "registry" / ARCHIVE.name
+    target = cache_directory() / "registry" / ARCHIVE.name
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as half:

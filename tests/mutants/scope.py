@@ -7,7 +7,7 @@ from pathlib import Path
 from importlinter.api import read_configuration
 
 ROOT = Path(__file__).parents[2]
-# The contract of .importlinter that lists the pure packages.
+# The contract of `.ci/importlinter.ini` that lists the pure packages.
 PURE = "pure"
 
 # Property tests by what they test: a module, or a directory of modules. They run after the unit tests.
@@ -44,7 +44,7 @@ def modules(paths: Iterable[str] = ()) -> list[str]:
 
 def pure_packages() -> list[str]:
     """Return the packages and modules that the contract keeps Kafka, RocksDB, clocks and chance out of."""
-    contracts = read_configuration(str(ROOT / ".importlinter"))["contracts_options"]
+    contracts = read_configuration(str(ROOT / ".ci" / "importlinter.ini"))["contracts_options"]
     (pure,) = (contract for contract in contracts if contract["id"] == PURE)
     return list(pure["source_modules"])
 

@@ -36,7 +36,7 @@ class SpillStore:
         options.set_keep_log_file_num(1)
         with self._explained():
             path.mkdir(parents=True)
-            self._db = Rdict(str(path / "db"), options)
+            self._database = Rdict(str(path / "db"), options)
         self._write_options = RocksWriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # its stubs say a method
 
@@ -53,7 +53,7 @@ class SpillStore:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key."""
-        data: bytes | None = self._db.get(key)
+        data: bytes | None = self._database.get(key)
         return data
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
@@ -69,12 +69,12 @@ class SpillStore:
                 else:
                     batch.put(key, value)
             with self._explained():
-                self._db.write(batch, self._write_options)
+                self._database.write(batch, self._write_options)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries whose keys begin with `prefix`, without it, as they are when the scan begins."""
         # Here and not in the generator, which runs only once it is read: it would show entries of later writes.
-        iterator = self._db.iter()
+        iterator = self._database.iter()
         iterator.seek(prefix)
         return self._scanned(iterator, prefix)
 
@@ -93,11 +93,11 @@ class SpillStore:
         """Remove the entries whose keys begin with `prefix`."""
         end = (int.from_bytes(prefix) + 1).to_bytes(len(prefix))
         with self._explained():
-            self._db.delete_range(prefix, end, self._write_options)
+            self._database.delete_range(prefix, end, self._write_options)
 
     def close(self) -> None:
         """Close the store, and delete its files."""
-        self._db.close()
+        self._database.close()
         shutil.rmtree(self._path, ignore_errors=True)
 
 

@@ -1,12 +1,22 @@
-{{/*
-What follows is for one component: a dict of root (the chart's scope), name (the `sowline` command) and values.
-It may have a volume (data), and a pipeline has what the services have in common for its own: the text of its file.
-*/}}
+{{/* The components of a release, and what is asked about one of them. */}}
 
-{{- define "sowline.selector" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .name }}
+{{/*
+The components that run, but for pipelines, as YAML: the name of each (a `sowline` command), and its key in the values.
+What follows is for one of them: a dict of root (the chart's scope), name and values. It may have a volume (data), and
+a pipeline has what the services have in common for its own: the text of its file.
+*/}}
+{{- define "sowline.components" -}}
+materializer: materializer
+query-service: queryService
+{{- if include "sowline.isSharded" . }}
+gateway: gateway
+{{- end }}
+{{- if or .Values.config.views .Values.config.conflated }}
+views: views
+{{- end }}
+{{- if .Values.config.fanouts }}
+fanout: fanout
+{{- end }}
 {{- end }}
 
 {{/* Whether query services hold shards, and clients come to a gateway instead. */}}
@@ -14,39 +24,12 @@ app.kubernetes.io/component: {{ .name }}
 {{- if gt (.Values.queryService.shards | int) 1 }}true{{ end -}}
 {{- end }}
 
+{{/* The name of the component that clients connect to. */}}
+{{- define "sowline.serving" -}}
+{{- include "sowline.isSharded" . | empty | ternary "query-service" "gateway" -}}
+{{- end }}
+
 {{/* The name of a component's port: how it is spoken to there. */}}
 {{- define "sowline.scheme" -}}
 {{- dig "tls" "secret" "" .values | empty | ternary "http" "https" -}}
-{{- end }}
-
-{{/* Refuses what the schema can't: values that do not go together. */}}
-{{- define "sowline.check" -}}
-{{- if ge (.values.preStopSeconds | int) (.values.terminationGracePeriodSeconds | int) -}}
-{{- fail (printf "%s: expected preStopSeconds below terminationGracePeriodSeconds, got %v and %v" .name .values.preStopSeconds .values.terminationGracePeriodSeconds) -}}
-{{- end -}}
-{{- with .values.access -}}
-{{- if and .secret .configMap -}}
-{{- fail (printf "%s: expected access.secret or access.configMap, got %s and %s" $.name .secret .configMap) -}}
-{{- end -}}
-{{- end -}}
-{{- with .values.tls -}}
-{{- if and .clientCa (not .secret) -}}
-{{- fail (printf "%s: expected tls.secret, in which tls.clientCa is a key, got none" $.name) -}}
-{{- end -}}
-{{- if and .clientRequired (not .clientCa) -}}
-{{- fail (printf "%s: expected tls.clientCa where tls.clientRequired is true, got none" $.name) -}}
-{{- end -}}
-{{- end -}}
-{{- $scaling := .values.autoscaling | default dict -}}
-{{- if $scaling.enabled -}}
-{{- if gt ($scaling.minReplicas | int) ($scaling.maxReplicas | int) -}}
-{{- fail (printf "%s: expected autoscaling.minReplicas of at most maxReplicas, got %v and %v" .name $scaling.minReplicas $scaling.maxReplicas) -}}
-{{- end -}}
-{{- if not (or $scaling.cpuPercent $scaling.external.metric) -}}
-{{- fail (printf "%s: expected autoscaling.cpuPercent above 0 or the name of autoscaling.external.metric, got neither" .name) -}}
-{{- end -}}
-{{- if and $scaling.cpuPercent (not (dig "requests" "cpu" "" .values.resources)) -}}
-{{- fail (printf "%s: expected resources.requests.cpu, of which autoscaling.cpuPercent is a share, got none" .name) -}}
-{{- end -}}
-{{- end -}}
 {{- end }}

@@ -45,7 +45,7 @@ class EndsLoader(ChangesLoader):
 
 def _of_any_key(definition: TopicDefinition) -> TopicDefinition:
     """Return a definition without key fields, with the compaction lag of the topic's changes."""
-    window = f"{definition.kafka.change_window}ms"
+    window = f"{definition.kafka.change_window_ms}ms"
     return define_topic(name=definition.name, key={"from": "kafka_key"}, resume_window=window)
 
 

@@ -60,7 +60,7 @@ class DocumentWriter:
             # A full partition still takes updates (test_a_lower_limit_harms_nothing_that_is_there).
             if previous is None:
                 require_capacity(state)
-            check_size(state.limits, made.size)
+            check_size(state.limits, made.size_bytes)
         op, reason, last, outcome = removal or (command.command, DELETED, True, None)
         change = Change(
             sow_key=target.sow_key,
@@ -110,7 +110,7 @@ class DocumentWriter:
             size = size_of(current)
             if size + added > most and (made := documents.read_with(limits.template, current)) is not None:
                 # A document that a lower limit has left too large stays, as long as it doesn't grow.
-                check_size(limits, made.size if made.size > size else 0)
+                check_size(limits, made.size_bytes if made.size_bytes > size else 0)
 
     def read_again(self, target: DocumentToReadAgain) -> None:
         """Make the change of a document that reads differently."""

@@ -34,13 +34,13 @@ DELETION = parse_delta("~")
 class DocumentWrite(NamedTuple):
     """A document after a write: its body, None if it is deleted, its metadata, and the outcome of the write.
 
-    `outcome` is None if the content changed. `size` is that of the body and of the fields that the template hides.
+    `outcome` is None if the content changed. `size_bytes` counts the body and the fields that the template hides.
     """
 
     body: bytes | None
     writes: Writes
     outcome: str | None
-    size: int = 0
+    size_bytes: int = 0
 
 
 class Documents:

@@ -22,7 +22,7 @@ class Given(NamedTuple):
     sow_key: bytes
     era: int
     offset: int
-    size: int
+    size_bytes: int
     correlation: str | None
     time: int
     updated: int | None
@@ -66,7 +66,7 @@ class Enricher:
             return UNKNOWN
         return Metadata(
             topic=self._topic,
-            size=given.size,
+            size=given.size_bytes,
             correlation=given.correlation,
             sow_key=given.sow_key.decode(),
             bookmark=format_position(self._log, self._partition, Position(given.era, given.offset)),

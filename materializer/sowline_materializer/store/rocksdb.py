@@ -61,7 +61,7 @@ class RocksStore:
             delete_store(path)
             with judged(f"{path} can't be made"):
                 path.mkdir(parents=True)
-        self._db = self._open(create)
+        self._database = self._open(create)
         self._write_options = _write_options(with_log=not create)
 
     @staticmethod
@@ -87,14 +87,14 @@ class RocksStore:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the bytes under each key, read together."""
         with judged(f"{self._path} does not read"):
-            found: Any = self._db.get([RECORD + key for key in keys])
+            found: Any = self._database.get([RECORD + key for key in keys])
         assert len(found) == len(keys), "each key has its answer"
         data: list[bytes | None] = found
         return data
 
     def _get(self, key: bytes) -> bytes | None:
         try:
-            data: bytes | None = self._db.get(key)
+            data: bytes | None = self._database.get(key)
         except Exception as error:
             raise judgment(f"{self._path} does not read: {error}") from error
         return data
@@ -119,7 +119,7 @@ class RocksStore:
     def _walked_kind(self, kind: bytes) -> Generator[Portion]:
         """Yield the entries of a kind. One call of RocksDB's binding returns an entry; `scan` needs four."""
         assert len(kind) == 1, "a kind is one byte of each key"
-        items: Iterator[Any] = self._db.items(from_key=kind)
+        items: Iterator[Any] = self._database.items(from_key=kind)
         last = kind
         try:
             while portion := list(islice(items, PORTION_ENTRIES)):
@@ -135,7 +135,7 @@ class RocksStore:
 
     def _require_end(self, kind: bytes, last: bytes) -> None:
         """Raise unless the entries of a kind end after the key `last`: at a damaged block, `items` ends too."""
-        iterator = self._db.iter()
+        iterator = self._database.iter()
         # The least key after `last`. From `last` itself, the iterator would find it again, and count as unfinished.
         iterator.seek(last + b"\0")
         with judged(f"{self._path} does not read to its end"):
@@ -157,7 +157,7 @@ class RocksStore:
         The iterator's status is checked at the end: at a damaged block it stops early without an error.
         """
         assert len(prefix) == 1, "a kind is one byte of each key"
-        iterator = self._db.iter()
+        iterator = self._database.iter()
         try:
             iterator.seek(prefix + start)
             while iterator.valid():
@@ -219,7 +219,7 @@ class RocksStore:
         batch.put(_CHECKSUM, data)
         batch.put(_CHECKPOINT, checkpoint)
         with judged(f"{self._path} does not write"):
-            self._db.write(batch, self._write_options)
+            self._database.write(batch, self._write_options)
 
     def load(self, entries: SortedEntries, checksum: Checksum) -> None:
         """Write entries into a new store.
@@ -238,15 +238,15 @@ class RocksStore:
                 options = IngestExternalFileOptions()
                 # Otherwise RocksDB copies the file, and a load writes everything twice.
                 options.set_move_files(True)
-                self._db.ingest_external_file([path], options)
-            self._db.put(_CHECKSUM, orjson.dumps(list(checksum)), self._write_options)
+                self._database.ingest_external_file([path], options)
+            self._database.put(_CHECKSUM, orjson.dumps(list(checksum)), self._write_options)
 
     def mark_finished(self) -> None:
         """Mark the store as complete; everything written before is then on disk."""
         with judged(f"{self._path} does not write"):
             # In this order: a store with a mark but without its writes would be opened as complete
             # (test_a_store_is_finished_only_with_its_mark).
-            self._db.flush()
+            self._database.flush()
             (self._path / MARK).touch()
         self._write_options = _write_options(with_log=True)
 
@@ -256,7 +256,7 @@ class RocksStore:
         for scan in list(self._scans):
             scan.close()
         try:
-            self._db.close()
+            self._database.close()
         except Exception as error:
             log.warning("store closed with an error", path=str(self._path), why=str(error))
 

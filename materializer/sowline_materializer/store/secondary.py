@@ -24,7 +24,7 @@ class SecondaryStore(RocksStore):
         self._directory = directory
         self._scans = WeakSet()
         directory.mkdir(parents=True)
-        self._db = self._open(create=False)
+        self._database = self._open(create=False)
 
     def _open(self, create: bool) -> Rdict:
         options = Options(raw_mode=True)

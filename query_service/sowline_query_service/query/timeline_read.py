@@ -182,7 +182,7 @@ class TimelineReader:
         found = [
             change for change in partition.ring.newest_first(wanted.sow_key) if _is_wanted(wanted, change)
         ]
-        since = now - topic.definition.kafka.change_window
+        since = now - topic.definition.kafka.change_window_ms
         del found[wanted.limit :]
         if len(found) < wanted.limit:
             oldest = partition.ring.oldest

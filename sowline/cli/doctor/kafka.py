@@ -183,14 +183,14 @@ class KafkaExamination:
     def _offsets(
         self,
         partitions: list[TopicPartitionId],
-        spec: OffsetSpec,
+        which: OffsetSpec,
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[TopicPartitionId, Any]:
         if not partitions:
             return {}
         ask = partial(
             self._admin.list_offsets,
-            {TopicPartition(*partition): spec for partition in partitions},
+            {TopicPartition(*partition): which for partition in partitions},
             isolation_level=level,
             request_timeout=ANSWER_SECONDS_MAX,
         )

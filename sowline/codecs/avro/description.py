@@ -51,8 +51,8 @@ class _Definitions:
     def fill(self) -> None:
         while self._queue:
             named = self._queue.pop(0)
-            doc = {"description": named.doc} if named.doc else {}
-            self.made[named.name] = doc | self._definition(named)
+            about = {"description": named.doc} if named.doc else {}
+            self.made[named.name] = about | self._definition(named)
 
     def _definition(self, named: AvroType) -> Json:
         match named.kind:

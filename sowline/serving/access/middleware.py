@@ -32,7 +32,7 @@ _BEARER = "bearer "
 _TOO_FAST = SowlineError("busy", "too many commands per second; the limit is SOWLINE_COMMANDS_PER_SECOND_MAX")
 
 
-class AuthMiddleware:
+class AuthenticationMiddleware:
     """An ASGI application around another one: it answers requests that are not allowed."""
 
     def __init__(

@@ -24,7 +24,7 @@ def described_definition(definition: TopicDefinition, rights: Rights) -> dict[st
         "partitions": definition.partitions,
         "documents": definition.documents,
         "record_bytes_max": definition.limits.record_bytes_max,
-        "changes_kept_seconds": definition.kafka.change_window / 1000,
+        "changes_kept_seconds": definition.kafka.change_window_ms / 1000,
     }
 
 

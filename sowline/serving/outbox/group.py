@@ -135,7 +135,7 @@ def acknowledge(
 def acknowledge_counts(outbox: Outbox, request: Request, result: Result) -> None:
     """Acknowledge the counts of a query, if requested."""
     if "stats" in request.acks:
-        outbox.put(ack("stats", request.command_id, **result.stats), _names_of(request))
+        outbox.put(ack("stats", request.command_id, **result.counts_and_lag), _names_of(request))
 
 
 def _names_of(request: Request) -> tuple[str, str]:

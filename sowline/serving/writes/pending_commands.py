@@ -36,7 +36,7 @@ class WriteSummary:
         return Counter(self.each)
 
     @property
-    def stats(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """The counts of a `stats` acknowledgement."""
         return {
             "topic_matches": self.records,

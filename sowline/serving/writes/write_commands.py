@@ -87,7 +87,7 @@ class WriteCommands:
                 fields = {"outcome": ", ".join(summary.outcomes), "effect": format_bookmark(summary.effect)}
                 self._outbox.put(ack(kind, request.command_id, bookmark=bookmark, **fields))
         if "stats" in request.acks:
-            self._outbox.put(ack("stats", request.command_id, **summary.stats))
+            self._outbox.put(ack("stats", request.command_id, **summary.counts))
 
     def flush(self, request: FlushRequest) -> None:
         """Wait for the outcomes of the commands that are pending now."""

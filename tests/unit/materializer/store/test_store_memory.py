@@ -63,8 +63,8 @@ def test_stores_stay_within_their_memory(memory: StoreMemory, tmp_path: Path, co
         # A write buffer takes a whole batch, and is counted beside the blocks until it is written to disk.
         assert BYTES_MAX * 5 / 8 <= memory.used_bytes <= highest <= BYTES_MAX * 3 / 2
         for store in stores:
-            outside = int(store._db.property_value("rocksdb.estimate-table-readers-mem") or 0)
-            files = len(store._db.live_files())
+            outside = int(store._database.property_value("rocksdb.estimate-table-readers-mem") or 0)
+            files = len(store._database.live_files())
             assert outside <= files * 2300, "indexes and filters are not in the shared memory"
 
 

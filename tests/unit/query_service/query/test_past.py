@@ -118,7 +118,7 @@ async def test_a_group_takes_what_is_not_known_for_old() -> None:
     await grouped.begin()
     assert [record["data"] for record in await records(grouped)] == [{"latest": 2, "count": 2}]
     assert grouped.positions == {"orders": {0: Position(0, 4)}}
-    assert grouped.result.stats["topic_matches"] == 2
+    assert grouped.result.counts["topic_matches"] == 2
 
 
 async def test_a_hole_is_the_end_of_the_past() -> None:
@@ -175,7 +175,7 @@ async def test_an_order_by_ranks_reads_few_bodies(at_once: int, monkeypatch: pyt
     server = served(*({"id": n, "n": n} for n in range(50)), {"id": 7, "n": -1}, {"id": 8, "n": -2})
     asked = query(server, FIRST + 49, order_by="/n", top_n=3, skip_n=6)
     assert await values(asked) == [6, 7, 8]
-    assert asked.result.stats["matches"] == 50
+    assert asked.result.counts["matches"] == 50
     assert await values(query(server, FIRST + 60, order_by="/n", top_n=3)) == [-2, -1, 0]
     topic_slice = asked.topic_slices[0]
     assert len(topic_slice.captured) == (50 if at_once < 0 else 9)

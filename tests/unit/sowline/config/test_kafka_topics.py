@@ -43,4 +43,4 @@ def test_a_topic_has_a_log_changes_and_dead_letters(given: dict[str, Any], names
 )
 def test_changes_are_kept_for_the_longest_window(given: dict[str, Any], window: int) -> None:
     """A service that starts reads histories and timelines from them."""
-    assert define(**given).kafka.change_window == window
+    assert define(**given).kafka.change_window_ms == window

@@ -66,7 +66,11 @@ def test_a_view_has_options_of_its_own() -> None:
     assert (topic.partitions, topic.kafka.replication, topic.declared.delta) == (2, 3, True)
     assert (topic.limits.record_bytes_max, topic.declared.resume_window) == (2000, 7_200_000)
     assert topic.declared.history is not None
-    assert (topic.declared.history.window, topic.declared.history.granularity, topic.kafka.change_window) == (
+    assert (
+        topic.declared.history.window,
+        topic.declared.history.granularity,
+        topic.kafka.change_window_ms,
+    ) == (
         10_800_000,
         1000,
         10_800_000,

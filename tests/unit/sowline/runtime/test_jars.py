@@ -14,7 +14,7 @@ from sowline.runtime.jars import (
     KAFKA_VERSION,
     SPARK_CONNECTOR,
     JarSet,
-    cache_dir,
+    cache_directory,
     kafka_jars,
     kafka_of,
     main,
@@ -151,7 +151,7 @@ def test_version_of_the_broker(ivy: Path, cache: Path, monkeypatch: pytest.Monke
 def test_default_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without XDG_CACHE_HOME the cache is below the user's `.cache`."""
     monkeypatch.setenv("XDG_CACHE_HOME", "")
-    assert cache_dir() == Path.home() / ".cache" / "sowline"
+    assert cache_directory() == Path.home() / ".cache" / "sowline"
 
 
 def test_prefetch(ivy: Path, cache: Path) -> None:
