@@ -2,7 +2,7 @@
 
 
 class SowlineError(Exception):
-    """Something expected went wrong: `reason` is a code of `docs/contract/reasons/`, the text says what to do.
+    """Something expected went wrong: `reason` is a code of `contract/reasons/`, the text says what to do.
 
     The text states what was expected, what came, and what to do next. Both travel over the wire as they are.
     """

@@ -9,9 +9,9 @@ import httpx2
 import yaml
 from jsonschema import Draft202012Validator
 
-from docs.contract.files import FRAMES, OPENAPI
-from docs.contract.frames import request_name
-from docs.contract.openapi import JSON
+from contract.files import FRAMES, OPENAPI
+from contract.frames import request_name
+from contract.openapi import JSON
 from sowline.serving.http.requests import NDJSON
 
 Json = dict[str, Any]

@@ -1,6 +1,6 @@
 """The fields of `Request` that each command needs, and the others that it uses.
 
-The protocol description is made from these tables (`python -m docs.contract`).
+The protocol description is made from these tables (`python -m contract`).
 """
 
 from typing import NamedTuple

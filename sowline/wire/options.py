@@ -76,7 +76,7 @@ class ReplayRate(NamedTuple):
 class Options:
     """The options of a read. `conflation` is an interval in milliseconds or `AUTO`; None means no conflation.
 
-    The docstrings of the fields become the table of docs/api.md (`python -m docs.contract`).
+    The docstrings of the fields become the table of docs/api.md (`python -m contract`).
     """
 
     oof: bool = False

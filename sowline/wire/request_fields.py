@@ -100,7 +100,7 @@ class RequestFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """One command of a client, as it is on the wire: some fields belong to other commands.
 
     The docstrings of the fields become the table of docs/api.md and the comments of generated types
-    (`python -m docs.contract`).
+    (`python -m contract`).
     """
 
     command: str

@@ -20,7 +20,7 @@ from tests.docs.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
-    "docs/contract",
+    "contract",
     "fanout",
     "gateway",
     "ingest",

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
-    "docs/contract",
+    "contract",
     "fanout",
     "gateway",
     "ingest",

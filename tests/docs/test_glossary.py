@@ -15,7 +15,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 SOURCES = (
     "bench",
-    "docs/contract",
+    "contract",
     "deploy",
     "examples",
     "fanout",

@@ -70,8 +70,8 @@ EXCEPTIONS = {
 """By module, function and parameter: why it has no unit."""
 
 FIELD_EXCEPTIONS = {
-    "docs/contract/http_types.py:PartitionLagReport:lag": "is the answer's name, and counts records",
-    "docs/contract/http_types.py:TopicReport:lag": "is the answer's name, and counts records",
+    "contract/http_types.py:PartitionLagReport:lag": "is the answer's name, and counts records",
+    "contract/http_types.py:TopicReport:lag": "is the answer's name, and counts records",
     "gateway/sowline_gateway/nodes/routing.py:AnnouncedTopic:lag": "is the answer's name, and counts records",
     "materializer/sowline_materializer/store/native_overlay.py:_CoreLimits:expiration": "is the topic's",
     "materializer/sowline_materializer/store/native_overlay.py:_CoreLimits:repeat_window": "is the topic's",

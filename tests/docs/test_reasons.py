@@ -1,10 +1,10 @@
-"""The page of reason codes: made from `docs/contract/reasons/`, complete, with examples that the code gives."""
+"""The page of reason codes: made from `contract/reasons/`, complete, with examples that the code gives."""
 
 from collections.abc import Callable
 
 import pytest
 
-from docs.contract.reasons import REASONS
+from contract.reasons import REASONS
 from sowline.commands.pipeline_row import BAD_ROW
 from sowline.errors import SowlineError
 from sowline.language.emodb.compiled import compile_condition, parse_delta

@@ -15,7 +15,7 @@ from tests.docs.pages import rows_of
 ROOT = Path(__file__).parents[2]
 GUIDE = ".github/CONTRIBUTING.md"
 PAGE = ROOT / GUIDE
-ROOT_ENTRIES_MAX = 23
+ROOT_ENTRIES_MAX = 24
 RECIPES_MAX = 20
 LINES_MAX = 200
 """Of pyproject.toml and of CONTRIBUTING.md: a page that nobody reads to its end helps nobody."""

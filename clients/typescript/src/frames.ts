@@ -1,5 +1,5 @@
 // The frames of Sowline's WebSocket API, as types.
-// Made by `python -m docs.contract` from docs/protocol/frames.schema.json: change the Python types, not this file.
+// Made by `python -m contract` from docs/protocol/frames.schema.json: change the Python types, not this file.
 
 /** What a client sends. One message, or an array of messages. */
 export type ClientFrame = ClientMessage | ClientMessage[];

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from docs.contract.files import ACCESS, PIPELINE, ROOT, TOPICS
+from contract.files import ACCESS, PIPELINE, ROOT, TOPICS
 from tests.docs.pages import PAGES, blocks_of, tracked
 
 OF_FILES = {"topics": TOPICS, "pipeline": PIPELINE, "access": ACCESS}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from docs.contract.message_types import ACKS, MESSAGES, TimelineMessage
+from contract.message_types import ACKS, MESSAGES, TimelineMessage
 from sowline_query_service.topics.state import ServedTopics
 from tests.described import frames, message_name
 from tests.unit.documents import Documents

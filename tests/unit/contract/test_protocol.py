@@ -11,13 +11,13 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
-from docs.contract import message_types
-from docs.contract.field_docs import docs_of, without_links
-from docs.contract.files import ASYNCAPI, generated
-from docs.contract.frames import DEFS
-from docs.contract.schemas import schemas_of
-from docs.contract.tables import with_tables
-from docs.contract.typescript import typescript
+from contract import message_types
+from contract.field_docs import docs_of, without_links
+from contract.files import ASYNCAPI, generated
+from contract.frames import DEFS
+from contract.schemas import schemas_of
+from contract.tables import with_tables
+from contract.typescript import typescript
 from sowline.config.settings import Settings
 from sowline.serving.app import Server
 from sowline.serving.query_slots import QuerySlots
@@ -36,7 +36,7 @@ ASYNCAPI_SCHEMA = Path(__file__).parent / "data" / "asyncapi-3.0.0.json"
 
 @pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
 def test_the_files_are_made_from_the_types(path: Path) -> None:
-    """`python -m docs.contract` writes them."""
+    """`python -m contract` writes them."""
     assert path.read_text(encoding="utf-8") == generated()[path]
 
 

@@ -1,6 +1,6 @@
 """Writes all files that are made here."""
 
-from docs.contract.files import generated
+from contract.files import generated
 
 if __name__ == "__main__":
     for path, text in generated().items():

@@ -1,6 +1,6 @@
 """The answers of the HTTP API, as types: exactly the fields that each can have.
 
-No code makes these structs. They describe: `python -m docs.contract` makes `docs/protocol/openapi.yaml` from them,
+No code makes these structs. They describe: `python -m contract` makes `docs/protocol/openapi.yaml` from them,
 and tests compare what services answer with it.
 
 A field whose default is UNSET may be missing. The docstrings of the fields become their descriptions.
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from docs.contract.message_types import AccessPathReport, TimelineWrite, ViewReport
+from contract.message_types import AccessPathReport, TimelineWrite, ViewReport
 from sowline.codecs.schema import CodecType
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from docs.contract.field_docs import docs_of
-from docs.contract.frames import option_docs
-from docs.contract.schemas import Schema
+from contract.field_docs import docs_of
+from contract.frames import option_docs
+from contract.schemas import Schema
 from sowline.wire.command_fields import FIELDS, NODE_FIELDS
 from sowline.wire.options import FORMS
 from sowline.wire.request_fields import RequestFields

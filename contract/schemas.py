@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from docs.contract.field_docs import docs_of, without_links
+from contract.field_docs import docs_of, without_links
 
 Schema = dict[str, Any]
 

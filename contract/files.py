@@ -5,17 +5,17 @@ from pathlib import Path
 
 import yaml
 
-from docs.contract.asyncapi import asyncapi
-from docs.contract.chart_schema import chart_schema
-from docs.contract.editor_schemas import access_schema, pipeline_schema, topics_schema
-from docs.contract.frames import frames_schema
-from docs.contract.openapi import openapi
-from docs.contract.reasons_page import reasons_page
-from docs.contract.schemas import Schema
-from docs.contract.tables import with_tables
-from docs.contract.typescript import typescript
+from contract.asyncapi import asyncapi
+from contract.chart_schema import chart_schema
+from contract.editor_schemas import access_schema, pipeline_schema, topics_schema
+from contract.frames import frames_schema
+from contract.openapi import openapi
+from contract.reasons_page import reasons_page
+from contract.schemas import Schema
+from contract.tables import with_tables
+from contract.typescript import typescript
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PROTOCOL = ROOT / "docs" / "protocol"
 PAGE = ROOT / "docs" / "api.md"
 ASYNCAPI = PROTOCOL / "asyncapi.yaml"

@@ -1,6 +1,6 @@
 """The page of reason codes, `docs/reasons.md`, made from their list."""
 
-from docs.contract.reasons import REASONS, Reason
+from contract.reasons import REASONS, Reason
 
 _HEAD = """\
 # Reason codes
@@ -9,7 +9,7 @@ Look up the `reason` of an error on this page. Every error of the [API](api.md),
 commands has a reason, as does every [dead letter](kafka.md#dead-letters). Use the `reason` in programs: it doesn't
 change. The `message`, shown in each section, is for people and usually says how to fix the error.
 
-<!-- Made from docs.contract/reasons/ by `python -m docs.contract`. -->
+<!-- Made from contract/reasons/ by `python -m contract`. -->
 """
 
 

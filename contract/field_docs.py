@@ -14,7 +14,7 @@ def docs_of(cls: type) -> dict[str, str]:
     """Return the docstring of each field of a class, those of its bases included, as one line of Markdown."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if base.__module__.startswith(("docs.contract.", "sowline.")):
+        if base.__module__.startswith(("contract.", "sowline.")):
             found |= _own_docs(base)
     return found
 

@@ -1,6 +1,6 @@
 """Reason codes of running services, and commands for operators."""
 
-from docs.contract.reasons.reason import Reason
+from contract.reasons.reason import Reason
 
 OPERATION = (
     Reason(

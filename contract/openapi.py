@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from docs.contract import http_types, kafka_types, message_types
-from docs.contract.field_docs import docs_of, without_links
-from docs.contract.frames import request_field
-from docs.contract.schemas import Schema, schemas_of
+from contract import http_types, kafka_types, message_types
+from contract.field_docs import docs_of, without_links
+from contract.frames import request_field
+from contract.schemas import Schema, schemas_of
 from sowline.commands.command import DELTA, SOW_DELETE
 from sowline.serving.http.requests import FRESHNESS, NDJSON, TIMELINE_PARAMETERS
 from sowline.serving.http.tables import COLUMNS
@@ -115,7 +115,7 @@ def openapi() -> Schema:
             "title": "Sowline's HTTP API",
             "version": __version__,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-            "description": "Made by `python -m docs.contract`. docs/api.md explains it.",
+            "description": "Made by `python -m contract`. docs/api.md explains it.",
         },
         "servers": [{"url": "http://127.0.0.1:8080", "description": "A query service or a gateway."}],
         "security": [{}, {"bearer": []}],

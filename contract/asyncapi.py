@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from docs.contract.frames import request_name
-from docs.contract.schemas import Schema
+from contract.frames import request_name
+from contract.schemas import Schema
 from sowline.version import __version__
 from sowline.wire.command_fields import FIELDS
 
@@ -23,7 +23,7 @@ def asyncapi(frames: Schema) -> Schema:
             "version": __version__,
             "license": {"name": "Apache-2.0"},
             "description": (
-                "Made by `python -m docs.contract`. docs/api.md explains it."
+                "Made by `python -m contract`. docs/api.md explains it."
                 " A frame has one message, or an array of messages."
             ),
         },

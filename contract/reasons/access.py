@@ -1,6 +1,6 @@
 """Reason codes of how clients and services reach each other."""
 
-from docs.contract.reasons.reason import Reason
+from contract.reasons.reason import Reason
 
 ACCESS = (
     Reason(

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from docs.contract.schemas import Schema
+from contract.schemas import Schema
 from sowline.config.topics import Topics
 from sowline.serving.authorization.access_file import Access
 from sowline_ingest.definition import Pipeline

@@ -1,4 +1,4 @@
-"""The answers of the HTTP API about Kafka's topics, messages and schemas; as in `docs.contract.http_types`."""
+"""The answers of the HTTP API about Kafka's topics, messages and schemas; as in `contract.http_types`."""
 
 from typing import Literal
 

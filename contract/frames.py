@@ -5,10 +5,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from docs.contract import message_types
-from docs.contract.field_docs import docs_of, without_links
-from docs.contract.message_types import ACKS, MESSAGES, NATIVE_MESSAGES
-from docs.contract.schemas import Schema, schema_name, schemas_of
+from contract import message_types
+from contract.field_docs import docs_of, without_links
+from contract.message_types import ACKS, MESSAGES, NATIVE_MESSAGES
+from contract.schemas import Schema, schema_name, schemas_of
 from sowline.wire.acks import SENT
 from sowline.wire.command_fields import FIELDS, OF_ALL, CommandFields
 from sowline.wire.options import FORMS, Options
@@ -30,7 +30,7 @@ def frames_schema() -> Schema:
     return {
         "$schema": DIALECT,
         "title": "Frames of Sowline's WebSocket API",
-        "description": "Made by `python -m docs.contract`. A frame is one message or an array of messages.",
+        "description": "Made by `python -m contract`. A frame is one message or an array of messages.",
         "anyOf": [_reference("ClientFrame"), _reference("ServerFrame")],
         "$defs": {
             "ClientFrame": _frame("ClientMessage", "What a client sends."),

@@ -8,7 +8,7 @@ from typing import Any
 
 _HEAD = """\
 // The frames of Sowline's WebSocket API, as types.
-// Made by `python -m docs.contract` from docs/protocol/frames.schema.json: change the Python types, not this file.
+// Made by `python -m contract` from docs/protocol/frames.schema.json: change the Python types, not this file.
 """
 _WIDTH = 116
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")

@@ -1,7 +1,7 @@
 """The messages of a service to its clients, as types: exactly the fields that each can have.
 
 `server_message` writes them by joining bytes, and no code makes these structs. They describe: the protocol
-description is made from them (`python -m docs.contract`), and tests compare what services send with it.
+description is made from them (`python -m contract`), and tests compare what services send with it.
 
 A field whose default is UNSET may be missing. The docstrings of the fields become comments of generated types.
 """

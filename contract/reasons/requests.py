@@ -1,6 +1,6 @@
 """Reason codes of queries and subscriptions."""
 
-from docs.contract.reasons.reason import Reason
+from contract.reasons.reason import Reason
 
 REQUESTS = (
     Reason(

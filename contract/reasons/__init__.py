@@ -4,7 +4,7 @@ Read them when an error, a dead letter or a failed command carries a code that y
 with the codes that the product raises.
 """
 
-from docs.contract.reasons.catalog import REASONS
-from docs.contract.reasons.reason import Reason
+from contract.reasons.catalog import REASONS
+from contract.reasons.reason import Reason
 
 __all__ = ["REASONS", "Reason"]

@@ -1,6 +1,6 @@
 """Reason codes of records, their messages and their schemas."""
 
-from docs.contract.reasons.reason import Reason
+from contract.reasons.reason import Reason
 
 RECORDS = (
     Reason(

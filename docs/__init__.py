@@ -1,1 +1,0 @@
-"""The documentation, the settings of its site, and what makes its drawings, protocol description and tables."""
