@@ -16,7 +16,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from sowline.runtime import ports
-from tests import tools, waiting
+from tests import tools
 from tests.brokers import kafka_broker
 from tests.examples import ARE_NEW, examples
 
@@ -40,12 +40,6 @@ QUICK = {"unit", "property", "docs"}
 
 SHUFFLED = {"unit", "property", "docs", "simulation"}
 """Suites whose tests run in a random order. In the others, the tests of a module share topics, which fill up."""
-
-REAL = {"spark", "clients", "browser", "integration"}
-"""Suites with real services. One that starts with a test takes half of the others' limit on a busy machine."""
-
-REAL_SECONDS_MAX = 120
-"""The limit of a test with real services; `timeout` in pyproject.toml is that of all others."""
 
 OWN_SPARKS = {
     "tests/spark/test_demo.py",
@@ -135,8 +129,6 @@ def pytest_collection_modifyitems(
             item.add_marker(suite)
         if suite in QUICK and not item.get_closest_marker("slow") and not _needs_kafka(item):
             item.add_marker("quick")
-        if (suite in REAL or _needs_kafka(item)) and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(REAL_SECONDS_MAX))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.timeout(SHRINKING_SECONDS_MAX))
         if os.environ.get("SHARDS") and item.get_closest_marker("one_node"):
@@ -161,7 +153,6 @@ def pytest_collection_modifyitems(
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what needs a tool that is not there; in CI, only where nothing can install it."""
-    waiting.PATIENCE.adapt(limit_seconds(item))
     for name in _missing(item):
         leave_out = pytest.fail if os.environ.get("CI") and tools.TOOLS[name].install else pytest.skip
         leave_out(f"needs {name}: {tools.TOOLS[name].by_hand}")
@@ -195,12 +186,6 @@ def pytest_xdist_node_collection_finished(node: WorkerController) -> None:
         for line in Path(path).read_text().splitlines():
             printer.write_line(line)
         Path(path).unlink()
-
-
-def limit_seconds(item: pytest.Item) -> float:
-    """Return after how many seconds a test fails."""
-    marker = item.get_closest_marker("timeout")
-    return float(item.config.getini("timeout") if marker is None else marker.args[0])
 
 
 def _missing(item: pytest.Item) -> list[str]:

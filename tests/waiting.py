@@ -7,33 +7,17 @@ on another.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TypeVar
 
 SECONDS_MAX = 90.0
-"""The longest wait, for tests with real services."""
-
-
-@dataclass(slots=True)
-class Patience:
-    """How long the tests of this process wait now."""
-
-    seconds_max: float = SECONDS_MAX
-
-    def adapt(self, limit_seconds: float) -> None:
-        """Wait for less than the limit of a test, so that what fails is the wait, which names what it waits for."""
-        self.seconds_max = min(SECONDS_MAX, limit_seconds * 3 / 4)
-
-
-PATIENCE = Patience()
+"""Less than the limit of a test, so that what fails is the wait, which names what it waits for."""
 
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[..., T | None], what: str, seconds_max: float | None = None) -> T:
+def wait_for(condition: Callable[..., T | None], what: str, seconds_max: float = SECONDS_MAX) -> T:
     """Wait until `condition` returns something true and return that, or fail naming `what`."""
-    seconds_max = PATIENCE.seconds_max if seconds_max is None else seconds_max
     deadline = time.monotonic() + seconds_max
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {seconds_max:g} s for {what}"
@@ -49,9 +33,9 @@ def clock_reaches(moment: float) -> None:
 
 async def until(condition: Callable[[], object | Awaitable[object]], what: str = "the condition") -> None:
     """Wait until `condition`, maybe a coroutine, returns something true; the tasks of the loop run meanwhile."""
-    deadline = time.monotonic() + PATIENCE.seconds_max
+    deadline = time.monotonic() + SECONDS_MAX
     while not await _found(condition):
-        assert time.monotonic() < deadline, f"waited {PATIENCE.seconds_max:g} s for {what}"
+        assert time.monotonic() < deadline, f"waited {SECONDS_MAX:g} s for {what}"
         await asyncio.sleep(0.001)
 
 
@@ -62,9 +46,9 @@ async def _found(condition: Callable[[], object | Awaitable[object]]) -> object:
 
 async def as_soon_as(condition: Callable[[], object], what: str = "the condition") -> None:
     """Do the same as `until`, but look in each turn of the loop: nothing else happens before the caller goes on."""
-    deadline = time.monotonic() + PATIENCE.seconds_max
+    deadline = time.monotonic() + SECONDS_MAX
     while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE.seconds_max:g} s for {what}"
+        assert time.monotonic() < deadline, f"waited {SECONDS_MAX:g} s for {what}"
         await asyncio.sleep(0)
 
 
