@@ -27,7 +27,8 @@ BEFORE_S, AFTER_S = 1.6, 2.4
 VERDICT_S_MAX = 120.0
 SETTLE_S = 30
 """Seconds after which the treemap and the views have something to show."""
-DRAWN_S = 4
+DRAWN_S = 12
+"""Seconds after which the rates of the last ten seconds are known."""
 QUALITY = "55"
 BYTES_MAX = 600_000
 FULL_ROWS = 8
