@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.alone import FLOOR, Measured, faults, measure
+from tests.alone import BRANCHES, FLOOR, Measured, branch_options, faults, measure
+from tests.mutants.scope import ROOT
 
 LIMITS = "sowline/model/limits.py"
 TEST = "tests/unit/sowline/model/test_limits.py"
@@ -11,6 +12,26 @@ TEST = "tests/unit/sowline/model/test_limits.py"
 def test_a_file_is_measured_alone() -> None:
     """It passes, and runs all of a small module."""
     assert measure(LIMITS) == Measured(LIMITS, 100, "", 0)
+
+
+@pytest.mark.parametrize(
+    ("module", "counted"),
+    [
+        ("sowline/changes/change.py", True),
+        ("sowline/subscriptions/engine/matching/bucket.py", True),
+        ("sowline/changes_of_others/change.py", False),
+        ("sowline/subscriptions/ask.py", False),
+    ],
+)
+def test_branches_count_in_some_packages(module: str, counted: bool) -> None:
+    """In those on the list, and in the packages within them."""
+    assert bool(branch_options(module)) is counted
+
+
+@pytest.mark.parametrize("package", BRANCHES)
+def test_packages_whose_branches_count_exist(package: str) -> None:
+    """A package that was renamed would count its lines only."""
+    assert (ROOT / package).is_dir()
 
 
 @pytest.mark.parametrize(

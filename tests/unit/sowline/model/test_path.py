@@ -1,11 +1,22 @@
 """Paths: their text, and what they find in a document."""
 
 import pickle
+from sys import getsizeof
 from typing import Any
 
 import pytest
 
-from sowline.model.path import Path, PathError, leaves, parse_path, reader, value_of
+from sowline.model.path import (
+    PATH_STEPS_MAX,
+    TEXT_BYTES,
+    Path,
+    PathError,
+    leaves,
+    parse_path,
+    reader,
+    value_bytes,
+    value_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -158,3 +169,25 @@ def test_paths_are_values() -> None:
     path = parse_path("/a[0]")
     assert {path: 1}[parse_path("/a[0]")] == 1
     assert pickle.loads(pickle.dumps(path)) == path
+
+
+def test_a_path_has_a_limited_number_of_steps() -> None:
+    """It may be as deep as a record, and no deeper."""
+    assert len(parse_path("/a" * PATH_STEPS_MAX).steps) == PATH_STEPS_MAX
+    with pytest.raises(PathError, match="expected a path of at most 500 steps"):
+        parse_path("/a" * (PATH_STEPS_MAX + 1))
+
+
+@pytest.mark.parametrize(("text", "size"), [("", 0), ("abc", 3), ("größe", 20)])
+def test_the_memory_of_a_text_is_by_its_length(text: str, size: int) -> None:
+    """One byte a character, or four if any is not ASCII; it stays the same once the text was written as UTF-8."""
+    assert value_bytes(text) == TEXT_BYTES + size
+    text.encode()
+    assert value_bytes(text) == TEXT_BYTES + size
+
+
+def test_the_memory_of_an_array_has_its_elements() -> None:
+    """Those of arrays within it, too; a number takes some memory, and not that of a text."""
+    numbers, nested = [1, 2], [[1, 2], "abc"]
+    assert value_bytes(numbers) == getsizeof(numbers) + 2 * value_bytes(1)
+    assert value_bytes(nested) == getsizeof(nested) + value_bytes(numbers) + value_bytes("abc")
