@@ -20,6 +20,7 @@ class ChangesByKey(Protocol):
 
     def values(self) -> Iterable[Change]:
         """Return all changes."""
+        ...
 
 
 @dataclass

@@ -36,6 +36,7 @@ class PlainChanges(Protocol):
 
     def follow(self, state: tuple[Position, int, bool]) -> tuple[tuple[int, int, int] | None, int, bool]:
         """Return the `Wholeness.state` after these changes; None for the position if it is the same."""
+        ...
 
 
 class Wholeness:

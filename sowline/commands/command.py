@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import msgspec
 import orjson
@@ -280,6 +280,11 @@ def joined_tags(tags: Sequence[str] | str) -> str | None:
     return ",".join(listed) or None
 
 
+def is_list_of_texts(given: object) -> TypeGuard[list[str]]:
+    """Whether a value of JSON is an array of strings."""
+    return isinstance(given, list) and all(isinstance(one, str) for one in cast("list[object]", given))
+
+
 def split_keys(text: str) -> tuple[str, ...]:
     """Return the SOW keys in a text: a JSON array of strings if it starts with `[`, else comma-separated keys.
 
@@ -291,7 +296,7 @@ def split_keys(text: str) -> tuple[str, ...]:
         keys = orjson.loads(text)
     except orjson.JSONDecodeError:
         keys = None
-    if not isinstance(keys, list) or not all(isinstance(key, str) and key for key in keys):
+    if not is_list_of_texts(keys) or not all(keys):
         raise ValueError(
             f"expected a JSON array of SOW keys, because the text begins with [, got {text[:60]!r}"
         )

@@ -47,6 +47,7 @@ class KeyGenerator(Protocol):
         `record` is a copy of the parsed message, preprocessed fields included. If the method raises, the message is
         refused with `key generator failed` and becomes a dead letter with the exception's text.
         """
+        ...
 
 
 Factory = Callable[[Options], KeyGenerator]
@@ -68,7 +69,8 @@ def load_generator(name: str, options: Options) -> KeyGenerator:
         raise _bad(
             f"expected options that the key generator {name} accepts, got {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(version, str) or not version:
+    # Its type is only what its author promised.
+    if not isinstance(version, str) or not version:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise _bad(f"expected a version, a non-empty text, of the key generator {name}, got {version!r}")
     return generator
 

@@ -247,7 +247,8 @@ class GeneratedKeys(_OwnKeys):
                 "key generator failed",
                 f"expected a key from the generator {self._name}, got {type(error).__name__}: {error}",
             ) from error
-        if not isinstance(text, str) or not text:
+        # Its type is only what the author of the generator promised.
+        if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise SowlineError(
                 "bad key", f"expected a text from the key generator {self._name}, got {text!r:.60}"
             )

@@ -4,12 +4,12 @@ A frame is one JSON request or an array of them. `request` makes typed commands 
 """
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta
 
-from sowline.commands.command import split_keys
+from sowline.commands.command import is_list_of_texts, split_keys
 from sowline.errors import SowlineError
 from sowline.language.expressions.order import parse_order
 from sowline.model.body import why_not_json
@@ -196,17 +196,22 @@ def _read_sow_keys(kind: type, given: Any) -> SowKeys:
     """Return the SOW keys of a request from the value that msgspec has decoded."""
     assert kind is SowKeys
     # `read_fields` refuses too many keys. Read only enough of them to notice: more would delay other clients.
-    if isinstance(given, str) and given.count(",") > SOW_KEYS_MAX:
-        return SowKeys(given.split(",", SOW_KEYS_MAX + 1))
-    if isinstance(given, list) and len(given) > SOW_KEYS_MAX:
-        return SowKeys(map(str, given[: SOW_KEYS_MAX + 1]))
-    keys = list(split_keys(given)) if isinstance(given, str) else given
-    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+    if isinstance(given, str):
+        many = given.count(",") > SOW_KEYS_MAX
+        return SowKeys(given.split(",", SOW_KEYS_MAX + 1) if many else split_keys(given))
+    keys = _elements(given)
+    if keys is not None and len(keys) > SOW_KEYS_MAX:
+        return SowKeys(map(str, keys[: SOW_KEYS_MAX + 1]))
+    if keys is None or not is_list_of_texts(keys):
         raise ValueError(
             "Expected SOW keys as an array of strings, as a comma-separated string, or as a string with a JSON array,"
             f" got {str(given)[:60]}"
         )
     return SowKeys(keys)
+
+
+def _elements(given: Any) -> list[object] | None:
+    return cast("list[object]", given) if isinstance(given, list) else None
 
 
 class _CommandAndId(msgspec.Struct):

@@ -162,7 +162,7 @@ def _maker(kind: type[Request]) -> Parse:
         return kind(*((acks,) + sent(fields)))  # noqa: RUF005 - each publish passes here: this is the fastest way
 
     def made(fields: RequestFields, acks: frozenset[str]) -> Request:
-        values = [acks, *sent(fields)]
+        values: list[Any] = [acks, *sent(fields)]
         for position, parse_field in parsed:
             values[position] = parse_field(fields)
         return _with_ranks(kind(*values))

@@ -70,8 +70,8 @@ class TopicRow:
 
     topic: str
     records: int
-    log_records_per_second: float | None
-    changes_per_second: float | None
+    log_rate: float | None
+    change_rate: float | None
     lag: int | None
     lag_seconds: float | None
     subscriptions: int
@@ -107,7 +107,7 @@ class ServiceRow:
     kind: Kind | None
     state: str
     sessions: int
-    messages_per_second: float | None
+    message_rate: float | None
     memory: Mapping[str, int]
     behind: int | None
     delay_seconds: float | None
@@ -140,8 +140,8 @@ def table(before: Looks | None, now: Looks, sort: str = "topic") -> TopTable:
 
 _SORTED: Final[Mapping[str, Callable[[TopicRow], float]]] = {
     "records": lambda row: row.records,
-    "log": lambda row: row.log_records_per_second or 0,
-    "changes": lambda row: row.changes_per_second or 0,
+    "log": lambda row: row.log_rate or 0,
+    "changes": lambda row: row.change_rate or 0,
     "lag": lambda row: row.lag or 0,
     "subscriptions": lambda row: row.subscriptions,
 }
@@ -294,9 +294,7 @@ def lines(shown: TopTable, width: int, sort: str = "topic") -> list[str]:
 
 def _head(shown: TopTable, sort: str) -> list[str]:
     sessions = sum(service.sessions for service in shown.services)
-    rates = [
-        service.messages_per_second for service in shown.services if service.messages_per_second is not None
-    ]
+    rates = [service.message_rate for service in shown.services if service.message_rate is not None]
     memory = {kind: sum(one.memory.get(kind, 0) for one in shown.services) for kind in _MEMORY}
     return [
         f"sessions {sessions:,}   messages/s {number(sum(rates) if rates else None)}   by {sort}",
@@ -310,8 +308,8 @@ def _body(shown: TopTable) -> list[str]:
         (
             row.topic,
             f"{row.records:,}{' (loading)' if row.loading else ''}",
-            number(row.log_records_per_second),
-            number(row.changes_per_second),
+            number(row.log_rate),
+            number(row.change_rate),
             number(row.lag),
             tenths(row.lag_seconds),
             f"{row.subscriptions:,}",

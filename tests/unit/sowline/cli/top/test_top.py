@@ -73,7 +73,7 @@ def test_topics_of_several_services() -> None:
         ServiceRow("m1", "materializer", "ready", 0, None, {}, 4, None),
         ServiceRow("m2", "materializer", "ready", 0, None, {}, 3, None),
     )
-    assert orjson.loads(orjson.dumps(shown.fields()))["topics"][0]["log_records_per_second"] == 100
+    assert orjson.loads(orjson.dumps(shown.fields()))["topics"][0]["log_rate"] == 100
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,7 @@ def test_unknown_rates(before: Look | None, now: Look) -> None:
     """No rates are known at first, after a restart, and of a service that has just started."""
     shown = table(None if before is None else Looks(1.0, (before,)), Looks(2.0, (now,)))
     (topic,) = shown.topics
-    assert (
-        topic.log_records_per_second,
-        topic.changes_per_second,
-        shown.services[0].messages_per_second,
-    ) == (None,) * 3
+    assert (topic.log_rate, topic.change_rate, shown.services[0].message_rate) == (None,) * 3
     assert shown.partitions[0].owner is None
 
 
@@ -140,7 +136,7 @@ def test_services_that_say_what_is_wrong() -> None:
         ("fanout", "ready"),
         ("views", "ready"),
     ]
-    assert [row.messages_per_second for row in shown.services[2:]] == [0.0, 0.0]
+    assert [row.message_rate for row in shown.services[2:]] == [0.0, 0.0]
     assert [row.behind for row in shown.services[2:]] == [None, 7]
 
 
