@@ -63,6 +63,7 @@ class Memory:
         while self._used and (over > 0 or len(self._used) > INDEXES_MAX):
             holder, path = oldest = next(iter(self._used))
             del self._used[oldest]
-            # Before it is dropped, because afterwards its size is not known any more.
+            # Before it is dropped, because afterwards its size is not known any more: all others would go, too
+            # (test_topics_share_the_memory).
             over -= holder.bytes_of(path)
             holder.drop(path, was_alone=not self._used)
