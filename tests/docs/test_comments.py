@@ -32,7 +32,7 @@ COMMENTS_MIN = {
     "sowline/kafka": 4.0,
     "sowline/model": 4.0,
     "sowline/registry": 4.0,
-    "sowline/serving": 3.6,
+    "sowline/serving": 3.7,
     "sowline/subscriptions": 4.0,
     "views": 4.5,
 }

@@ -140,7 +140,8 @@ class Access(_Section):
             # All of the proof counts: a client whose token has lost a role in the file must present it again
             # (test_a_token_with_other_roles_is_presented_again).
             return self.proof_of_token(proof.source) == proof
-        # Whoever wants an issuer's users to leave takes it out of the file (test_what_vouches_must_stay).
+        # An issuer that nobody trusts any more is taken out of the file, and its users must leave
+        # (test_what_vouches_must_stay).
         if proof.kind == "jwt":
             return self.jwt is not None and self.jwt.issuer == proof.source
         return self.certificates is not None
