@@ -236,6 +236,8 @@ def written_message(
 def _object(text: bytes | None) -> dict[str, Any]:
     try:
         found = orjson.loads(text or b"{}")
+    # Nor does a message of somebody else end the reading: the judge then names it
+    # (test_a_message_of_somebody_else).
     except orjson.JSONDecodeError:
         return {}
     return found if isinstance(found, dict) else {}

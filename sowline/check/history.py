@@ -28,6 +28,7 @@ EVERY: Final = "1=1"
 
 def is_filter(text: str) -> bool:
     """Return whether a history may have this filter: comparisons that AND combines; a judge needs no others."""
+    # The whole term: a judge that reads `/a = 'b' OR /c = 1` as far as the OR accuses sound reads (test_filters).
     return text in ("", EVERY) or all(TERM.fullmatch(term) for term in text.split(" AND "))
 
 
@@ -236,11 +237,14 @@ def read_history(lines: Iterable[bytes | str]) -> Iterator[Event]:
             event = _read_event(line)
         except msgspec.DecodeError as error:
             raise SowlineError("bad request", f"expected an event in line {number}: {error}") from None
+        # A second one would describe other topics than those that earlier lines name (test_what_is_no_history).
         if (number == 1) is not isinstance(event, HistoryBegin):
             message = f"expected one begin, in the first line, got {event} in line {number}"
             raise SowlineError("bad request", message)
         if isinstance(event, HistoryBegin) and event.version != VERSION:
             raise SowlineError("bad request", f"expected a history of version {VERSION}, got {event.version}")
+        # Here, because the judge looks these names up: it would fail without the number of the line
+        # (test_what_is_no_history).
         if unknown := sorted({*_named(event)} - known):
             kind, name = unknown[0]
             raise SowlineError(

@@ -40,6 +40,8 @@ class Patience:
                 while True:
                     try:
                         return await ask()
+                    # An inner deadline is over. Asked again, a service that is silent would be waited for many times
+                    # (test_an_answer_that_did_not_come_within_another_wait).
                     except UnansweredError:
                         raise
                     except SowlineError as error:

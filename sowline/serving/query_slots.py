@@ -53,6 +53,8 @@ async def lent(turn: QueryTurn | None) -> AsyncIterator[None]:
 
     Work that has no turn, or has not taken it, just waits.
     """
+    # Without a turn before, there must be none afterwards: nobody would free it
+    # (test_work_without_a_turn_gets_none_by_waiting).
     if turn is None or not turn.is_taken:
         yield
         return
@@ -130,6 +132,7 @@ class QuerySlot:
         if self.take_now():
             try:
                 begin()
+            # Whatever it is: the slot would be taken forever (test_a_query_that_can_not_begin_leaves_its_slot).
             except BaseException:
                 self.free()
                 raise
@@ -221,7 +224,8 @@ class QuerySlots:
             # that ends would let the next begin, dozens in one turn of the loop.
             await wait_next_turn()
         except BaseException:
-            # The turn came before the cancellation: give it back, or no query would ever have it again.
+            # The turn came before the cancellation: give it back, or no query would ever have it again
+            # (test_a_query_that_waits_no_longer_is_passed_over).
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.free(slot)
             else:
@@ -272,6 +276,8 @@ class QuerySlots:
             for connection, queue in queues.items():
                 if self._has_room(Asker(user, connection)):
                     waiter = queue.popleft()
+                    # Both to the end: who asked first and for most would have all turns (test_users_take_turns,
+                    # test_the_connections_of_a_user_take_turns).
                     queues.move_to_end(connection)
                     self._waiting.move_to_end(user)
                     self._drop_empty(user, connection)
@@ -307,6 +313,8 @@ class QuerySlots:
             " try again later, or use another query service",
         )
         user, most = max(self._waiting.items(), key=lambda item: len(item[1]), default=("", {}))
+        # The place of one who has no more than this user would only go to and fro between the two
+        # (test_if_too_many_wait_the_one_with_most_gives_way).
         if len(most) <= of_user + 1:
             raise error
         _, queue = self._waiting[user].popitem()

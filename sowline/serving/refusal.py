@@ -39,6 +39,7 @@ def refused(error: SowlineError, status: int | None = None, retry_seconds: float
     status = status or STATUSES.get(error.reason, 400)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if retry_seconds:
+        # Rounded up: a client that retries too early is refused again (test_a_client_retries_after_whole_seconds).
         headers["Retry-After"] = str(math.ceil(retry_seconds))
     return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)
 

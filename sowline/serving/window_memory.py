@@ -91,6 +91,8 @@ class WindowBytes:
         """Count one subscription of a client less; with the last one, the window has ended."""
         self._count(holder, -1)
         _change(self._holders, holder, -1)
+        # Otherwise the service would count the bytes of windows that are gone, and in the end refuse all others
+        # (test_all_of_it_is_released).
         if not self._holders:
             self.clear()
 
@@ -101,6 +103,8 @@ class WindowBytes:
             (self._connections, memory.of_connection, holder.connection),
         ):
             before = names[name]
+            # Only with the first subscription of a name, and after the last one: a window counts once for each of
+            # its users and connections (test_a_connection_has_a_limit).
             _change(names, name, change)
             if name is not None and (not before or not names[name]):
                 _change(sums, name, change * self.nbytes)
@@ -139,6 +143,8 @@ class WindowBytes:
         """Return `views too large` if the service has no room for the window, or none of its clients has."""
         refused = None
         for holder in self._holders:
+            # One client with room is enough: the window would end for those within their limits
+            # (test_what_two_users_share_ends_for_the_one_who_has_too_much).
             if (refused := self._memory.excess(holder)) is None:
                 return None
         return refused
@@ -150,6 +156,7 @@ class WindowBytes:
 
 def _change(counts: Counter[Name], name: Name, change: int) -> None:
     counts[name] += change
+    # Every user and every connection that there ever was would stay in it (test_all_of_it_is_released).
     if not counts[name]:
         del counts[name]
 

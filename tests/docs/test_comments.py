@@ -22,15 +22,17 @@ PRODUCT = (
 
 COMMENTS_MIN = {
     "fanout": 5.0,
-    "gateway": 3.5,
+    "gateway": 4.0,
     "materializer": 4.0,
-    "query_service": 3.8,
+    "query_service": 4.3,
     "sowline/changes": 5.5,
-    "sowline/codecs": 4.2,
+    "sowline/check": 2.2,
+    "sowline/codecs": 4.3,
     "sowline/commands": 4.5,
     "sowline/kafka": 4.0,
     "sowline/model": 4.0,
     "sowline/registry": 4.0,
+    "sowline/serving": 3.7,
     "sowline/subscriptions": 4.0,
     "views": 4.5,
 }

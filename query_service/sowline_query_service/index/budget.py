@@ -66,6 +66,7 @@ class Memory:
             holder, path = oldest = next(iter(self._used))
             assert holder in self._holders, "only topics that are here have indexes to drop"
             del self._used[oldest]
-            # Before it is dropped, because afterwards its size is not known any more.
+            # Before it is dropped, because afterwards its size is not known any more: all others would go, too
+            # (test_topics_share_the_memory).
             over -= holder.bytes_of(path)
             holder.drop(path, was_alone=not self._used)

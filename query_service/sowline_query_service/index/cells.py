@@ -57,13 +57,15 @@ class Cells:
 def cell_of(value: object, dictionary: Dictionary) -> Cell:
     """Return the cell of one value; add a new string to the dictionary."""
     match value:
+        # In a filter, an empty string is NULL (test_a_value_has_a_kind).
         case str():
             return (TEXT, nan, dictionary.codes[value]) if value else (NULL, nan, 0)
-        # Before the integers, because in Python a boolean is one of them.
+        # Before the integers, because in Python a boolean is one of them (test_a_value_has_a_kind).
         case bool():
             return BOOLEAN, float(value), 0
         case int() if abs(value) <= INTEGER_MAX:
             return INTEGER, float(value), 0
+        # NaN stands for no number: a row with it would be taken for one without (test_a_value_has_a_kind).
         case float() if isfinite(value):
             return DOUBLE, value, 0
         case Absence():
@@ -84,6 +86,8 @@ def _texts(values: Sequence[Any], types: set[type], dictionary: Dictionary) -> C
         return Cells(_kinds(values, types), None, None)
     codes = np.fromiter(map(dictionary.codes.__getitem__, values), np.uint32, len(values))
     kinds = _kinds(values, types)
+    # Among the strings are empty ones, which by their type alone would be texts
+    # (test_many_values_have_the_cells_of_each).
     if not codes.all():
         kinds = np.where((codes == 0) & (kinds == TEXT), np.uint8(NULL), kinds).astype(np.uint8)
     return Cells(kinds, None, codes)
@@ -93,11 +97,13 @@ def _numbers(values: Sequence[Any], types: set[type]) -> Cells | None:
     """Return the cells of numbers; None if a double may not hold one of them exactly."""
     try:
         numbers = np.array(values, np.float64)
-    # Python has integers beyond every double: the values are judged one by one instead.
+    # Python has integers beyond every double: the values are judged one by one instead
+    # (test_many_values_have_the_cells_of_each).
     except OverflowError:
         return None
     kinds = _kinds(values, types)
-    # `<`, although a double holds 2^53: here, 2^53 + 1 has become 2^53, too.
+    # `<`, although a double holds 2^53: here, 2^53 + 1 has become 2^53, too
+    # (test_many_values_have_the_cells_of_each).
     is_exact = np.abs(numbers) < (INTEGER_MAX if int in types else np.inf)
     if not is_exact.all() and not (is_exact | (np.asarray(kinds) <= NULL)).all():
         return None

@@ -58,7 +58,8 @@ class Dictionary:
 
     def code_of(self, text: str) -> int:
         """Return the code of a string, 0 if it is not here; add nothing."""
-        # Not `codes[text]`: each string of a filter would be added, and stay until the next rebuild.
+        # Not `codes[text]`: each string of a filter would be added, and stay until the next rebuild
+        # (test_codes_are_given_as_they_are_asked_for).
         return self.codes.get(text, 0)
 
     def rebuild(self, texts: Iterable[str]) -> None:
@@ -66,7 +67,8 @@ class Dictionary:
         self.codes = _Codes(self._missing)
         for code, text in enumerate(texts, 1):
             assert self.codes[text] == code, "a string is there once"
-        # Cached verdicts are by code, and each code now stands for another string.
+        # Cached verdicts are by code, and each code now stands for another string
+        # (test_rebuilt_codes_mean_something_else).
         self.generation += 1
         self._sorted, self._ranks = _NONE, np.zeros(1)
 

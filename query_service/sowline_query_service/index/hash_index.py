@@ -79,8 +79,11 @@ class HashIndex:
         if any(path not in asked for path in self.paths):
             return None
         choices = [spellings(asked[path]) for path in self.paths]
+        # Lists for several fields multiply: at some point a scan takes less time
+        # (test_too_many_combinations_are_not_answered).
         if prod(map(len, choices)) > COMBINATIONS_MAX:
             return None
+        # One of an array's items may equal a string, and arrays are not posted (test_arrays_are_candidates_always).
         found = list(self._odd)
         for key in product(*choices):
             rows = self._postings.get(key, ())

@@ -117,6 +117,7 @@ def _text_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowTes
     found = [code for text in texts if (code := column.dictionary.code_of(text))]
     if wanted:
         return _code_test(column, found)
+    # With NULL in its list, IN is never FALSE (test_rows_are_those_for_which_the_filter_is_true).
     return _other_code_test(column, found) if may_fail else None
 
 
@@ -150,7 +151,8 @@ def _one_code_test(codes: NDArray[np.unsignedinteger], code: int) -> RowTest:
 def _other_code_test(column: Column, found: Sequence[int]) -> RowTest | None:
     codes = column.codes
     assert codes is not None, "a column of strings has codes"
-    # Code 0 is no string: such a row has a number, which has its own test, or is NULL.
+    # Code 0 is no string: such a row has a number, which has its own test, or is NULL
+    # (test_rows_are_those_for_which_the_filter_is_true).
     other = ~_table_of(column, [0, *found])
     return _table_test(codes, other)
 
@@ -226,7 +228,8 @@ def _member_test(column: Column, judge: Membership, wanted: bool, may_fail: bool
     if not may_fail:
         return None
     found = _any_number_test(numbers, exact) if exact else nowhere
-    # Only NaN differs from itself: a row without a number is not one that has another number.
+    # Only NaN differs from itself: a row without a number is not one that has another number
+    # (test_rows_are_those_for_which_the_filter_is_true).
     return lambda rows: (numbers[rows] == numbers[rows]) & ~found(rows)
 
 
@@ -240,7 +243,7 @@ def _any_number_test(numbers: NDArray[np.float64], wanted: Sequence[float]) -> R
         some = numbers[rows]
         indices = several.searchsorted(some)
         # A number above all of them has an index past the end: clipped, it is compared with the last one, and
-        # differs.
+        # differs (test_rows_are_those_for_which_the_filter_is_true).
         is_equal: Mask = several.take(indices, mode="clip") == some
         return is_equal
 

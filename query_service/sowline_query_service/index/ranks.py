@@ -49,7 +49,8 @@ def _values(
         # NULL comes before every number, and NumPy would sort NaN after them
         # (test_null_comes_first_then_numbers_then_strings).
         return numbers if is_number.all() else np.where(is_number, numbers, -np.inf)
-    # Strings come after all numbers, and no double is left above infinity: number the numbers, too.
+    # Strings come after all numbers, and no double is left above infinity: number the numbers, too
+    # (test_null_comes_first_then_numbers_then_strings).
     distinct, indices = np.unique(numbers[is_number], return_inverse=True)
     values = np.where(texts > 0, texts + len(distinct), 0.0)
     values[is_number] = indices + 1.0
@@ -72,6 +73,8 @@ def top(
     last_index = len(values) - count if falls else count - 1
     last = np.partition(values, last_index)[last_index]
     near = np.flatnonzero(values >= last if falls else values <= last)
+    # All that equal the last one, not only as many as are needed: the next term of the order decides among them
+    # (test_ties_at_the_end_are_all_there).
     is_tie = values[near] == last
     first, ties = rows[near[~is_tie]], rows[near[is_tie]]
     return np.concatenate((first, top(ties, terms[1:], descending[1:], count - len(first))))

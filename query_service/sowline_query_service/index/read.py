@@ -55,7 +55,7 @@ def _access_paths(names: Sequence[str], containers: AbstractSet[str]) -> Sequenc
             partial(_parsed_whole, names),
         ]
     except ValueError:
-        # A name that JSON writes with a backslash.
+        # A name that JSON writes with a backslash (test_any_name_is_found).
         return [partial(_parsed_whole, names)]
 
 

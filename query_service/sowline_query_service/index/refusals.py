@@ -32,6 +32,8 @@ class Refusals:
     def applies(self, path: Path, wanted: AbstractSet[Path]) -> bool:
         """Return whether a query that wants these memo indexes must run without this one."""
         refusal = self._refused.get(path)
+        # Another query, which wants fewer at once, may have it
+        # (test_what_goes_before_it_is_used_is_refused_to_those_who_want_the_same).
         return refusal is not None and refusal.wanted in (None, wanted)
 
     def wait(self, wanted: frozenset[Path]) -> None:
@@ -42,6 +44,7 @@ class Refusals:
 
     def dropped(self, path: Path) -> None:
         """Note that a memo index was dropped to make room for another."""
+        # What was used before it made room for others did fit (test_what_goes_after_it_was_used_is_not_refused).
         if path in self._awaited:
             assert path in self._awaited[path], "a query waits for indexes that it wants"
             self._refuse(path, self._awaited.pop(path))

@@ -182,5 +182,7 @@ def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> Ro
 
 def _constant_test(columns: Mapping[Path, Column], holds: bool) -> RowTest:
     """Return all rows that have a record, or none of them, according to any column."""
+    # Even a condition that always holds matches no record where there is none
+    # (test_rows_without_a_record_never_match).
     kinds = next(iter(columns.values())).kinds
     return (lambda rows: kinds[rows] != NO_ROW) if holds else nowhere

@@ -45,7 +45,8 @@ class Verdicts:
         if self._generation != self._dictionary.generation:
             self._tables.clear()
             self._generation = self._dictionary.generation
-        # Taken out and put back: so it is the newest, and the table that is dropped was used least recently.
+        # Taken out and put back: so it is the newest, and the table that is dropped was used least recently
+        # (test_what_was_used_least_recently_goes_first).
         known = self._tables.pop(predicate, _NO_TEXT)
         assert len(known) <= len(self._dictionary), "verdicts are of strings that are there"
         if len(known) < len(self._dictionary):

@@ -80,7 +80,8 @@ class GroupedQuery:
         at: int | None = None,
         make: Callable[[Selection], Query] | None = None,
     ) -> None:
-        # Order and limit are those of the groups: each group is computed from all of its records.
+        # Order and limit are those of the groups: each group is computed from all of its records
+        # (test_the_limit_is_that_of_the_groups).
         plain = replace(selection, order=Order(), top_n=None, skip_n=0)
         self.result = Result()
         self._name = topic.definition.name

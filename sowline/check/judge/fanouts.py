@@ -38,7 +38,11 @@ class FanoutJudge:
         for message in self._messages:
             stand = named_position(message.bookmark)
             if stand is not None and stand[1] > last.get(stand[0], BEFORE_ALL):
+                # It is not judged, but it was written: what comes behind it is out of order
+                # (test_changes_behind_a_later_one).
                 self._segment.reach(message.bookmark)
+            # Without a position it is judged: no reader could tell it from a repeat. Up to the beginning it is not:
+            # no write of the history explains it (test_changes_before_the_history).
             elif stand is None or stand[1] > self._begin.get(stand[0], BEFORE_ALL):
                 self._segment.take(message)
         self._segment.require(last)

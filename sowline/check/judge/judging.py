@@ -56,6 +56,8 @@ class ParsedHistory:
 
     def live(self, topic: str) -> list[MessageRead]:
         """Return the messages about single changes of a topic that services have sent."""
+        # Not those of fanouts, which are judged by the result: with their repeats they would outvote all subscribers
+        # (test_votes).
         reads = {
             one.read
             for one in self.reads.values()

@@ -258,6 +258,7 @@ class Segment:
                 key,
             )
         self._seen.add((partition, position))
+        # Never back: behind a late change, more late ones would be in order (test_changes_behind_a_later_one).
         self._reached[partition] = max(position, reached)
 
     def _judge_content(self, message: MessageRead, change: KnownChange, key: str | None) -> None:

@@ -60,6 +60,7 @@ class ResultJudge:
         self._sow_keys[key] = message.sow_key
 
     def _end_step(self, message: MessageRead) -> None:
+        # Within a step, what is held is the result of no bookmark (test_a_mistake_is_named_once).
         if not message.more:
             what = f"got a step to {message.bookmark} after {self._reached}"
             is_after = covers(message.bookmark, self._reached)

@@ -170,7 +170,11 @@ def _claims(
         if key is not None and stand is not None:
             found[stand] = Claim(key, id)
             standing.add(id)
+    # What most messages say comes first: one reader that shows another position must not decide
+    # (test_subscribers_decide_about_a_write_without_an_answer).
     for (stand, claim), _ in _votes(topic, writes, received).most_common():
+        # A delete by filter stands at every record that it removes (test_a_delete_by_filter). Any other write stands
+        # once, at its own record (test_a_message_names_another_record).
         is_single = claim.write in keys
         is_wrong = is_single and (claim.write in standing or keys[claim.write] != claim.key)
         # An answer counts for more than all messages: a service that has a write at a wrong position shows it there

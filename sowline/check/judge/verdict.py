@@ -75,6 +75,8 @@ class Judgment:
         self, guarantee: Guarantee, sentence: str, read: str = "", keys: Iterable[str | None] = ()
     ) -> None:
         """Note a violation of something that was counted elsewhere."""
+        # A message and its change mostly name the same record: a user would look for a second one
+        # (test_checks_and_violations).
         named = tuple(dict.fromkeys(key for key in keys if key is not None))
         self.violations.append(Violation(guarantee, sentence, read, named))
 

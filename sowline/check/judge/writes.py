@@ -123,6 +123,8 @@ class WritesJudge:
         verdict = self._verdict
         by_offset: dict[tuple[Partition, tuple[int, int]], set[str]] = defaultdict(set)
         for change in removed:
+            # Without the index: in one partition, all that a delete removes has its offset
+            # (test_a_delete_removes_another_record).
             by_offset[change.partition, change.position[:2]].add(change.key)
             what = f"delete {write.id} removes record {change.key}, which does not match {write.filter}"
             verdict.check(Guarantee.DELETES, matches(write.filter, change.before), what, "", [change.key])

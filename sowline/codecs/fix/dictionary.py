@@ -73,6 +73,7 @@ class _Dictionary:
 
     def messages(self) -> Iterator[tuple[str, list[Element]]]:
         """Yield the MsgType and the parts of each message; header and trailer as a message without a MsgType."""
+        # Their groups, such as NoHops, are in every message (test_several_dictionaries_count_as_one).
         yield "", [self._section("header", is_needed=False)]
         yield "", [self._section("trailer", is_needed=False)]
         for message in self._section("messages"):

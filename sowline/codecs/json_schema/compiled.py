@@ -100,6 +100,7 @@ def _parsed(text: str, what: str) -> dict[str, Any]:
 
 
 def _types(document: dict[str, Any]) -> Any:
+    # A schema without a type allows objects, too (test_reads_with_references).
     types = document.get("type", "object")
     return types if isinstance(types, list) else [types]
 
@@ -123,6 +124,7 @@ def _registry(
 
 def same_draft(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """Return a part of a document as a schema of the document's draft."""
+    # Without it, a part would be judged by the rules of draft 2020-12 (test_drafts).
     return {"$schema": document["$schema"], **part} if "$schema" in document else part
 
 

@@ -125,7 +125,7 @@ def _applied_to_fields(
     properties = schema.get("properties", {})
     for name in properties:
         if name in value:
-            # `~` first: otherwise the one of each `~1` would be escaped again.
+            # `~` first: otherwise the one of each `~1` would be escaped again (test_invalid).
             escaped = quote(name.replace("~", "~0").replace("/", "~1"), safe="")
             yield f"/properties/{escaped}", value[name], (name,)
     if isinstance(schema.get("additionalProperties"), dict) and "patternProperties" not in schema:
@@ -162,6 +162,7 @@ def _own(schema: dict[str, Any], document: dict[str, Any]) -> jsonschema_rs.Vali
     own = {keyword: schema[keyword] for keyword in schema if keyword in _ASSERTIONS}
     if schema.get("additionalProperties") is False:
         own["additionalProperties"] = False
+        # The names count, not their schemas: without them, every field would be named as the error (test_invalid).
         for keyword in ("properties", "patternProperties"):
             own[keyword] = {name: {} for name in schema.get(keyword, ())}
     return jsonschema_rs.validator_for(

@@ -41,6 +41,8 @@ _WELL_KNOWN_FILES: Final = {
 def well_known_name(message: Descriptor) -> str:
     """Return the name of a well-known type that has its own JSON form, like `Timestamp`; else an empty text."""
     file = _WELL_KNOWN_FILES.get(message.name)
+    # By the file too: a user's own file may give the name to a message with other fields
+    # (test_own_types_with_well_known_names_are_plain_messages).
     is_known = (
         file is not None
         and message.full_name == f"google.protobuf.{message.name}"
@@ -86,6 +88,7 @@ def is_nested(field: FieldDescriptor) -> bool:
 def oneof_of(field: FieldDescriptor) -> OneofDescriptor | None:
     """Return the oneof of a field; None for the oneof that the compiler makes for an `optional` field."""
     oneof = field.containing_oneof
+    # By the name too: a user may write a oneof of one field (test_the_oneof_of_an_optional_field_is_none).
     if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{field.name}"):
         return None
     return oneof

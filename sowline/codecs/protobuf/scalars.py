@@ -97,6 +97,8 @@ def symbols(enum: EnumDescriptor) -> dict[int, str]:
     """Return the first name of each number of an enum."""
     names: dict[int, str] = {}
     for value in enum.values:
+        # An alias comes later: with its name, the JSON of records that are stored would change
+        # (test_an_enum_is_read_under_its_first_name).
         names.setdefault(value.number, value.name)
     return names
 

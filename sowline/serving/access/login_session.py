@@ -88,6 +88,8 @@ class LoginSession:
         # rights: its subscriptions were checked against them (test_who_came_in_without_a_token_may_bring_one_first).
         if before is None or (self._credentials.token is None and not self._has_asked):
             self._logins.move(before, found)
+            # Counted on, a thousand users who have logged on would keep out all who come without a token
+            # (test_so_many_connections_of_strangers).
             self._logins.strangers.discard(self)
         elif not before.may_become(found):
             raise SowlineError(
@@ -207,6 +209,8 @@ class LoginSessions:
 
     def move(self, before: Identity | None, now: Identity | None) -> None:
         """Move a connection to another user's count; raises `busy` if that user has too many."""
+        # At the limit, the user would be refused the place that this connection has already
+        # (test_a_user_at_the_limit_may_send_their_own_token).
         if before is not None and now is not None and before.user == now.user:
             return
         if now is not None and now.user:

@@ -104,6 +104,8 @@ def _is_same(origin: str, host: str) -> bool:
     page, asked, usual = read_host(netloc), read_host(host), _PORTS.get(scheme)
     if page is None or asked is None or not separator:
         return False
+    # A browser leaves out the usual port of a scheme in one header, and a proxy may add it to the other
+    # (test_on_this_machine_only).
     return (page.name, page.port or usual) == (asked.name, asked.port or usual)
 
 
@@ -118,6 +120,7 @@ def _split(url: str) -> SplitResult | None:
 
 def is_loopback(name: str) -> bool:
     """Tell whether a name or an address is one that only this machine can reach."""
+    # Browsers resolve the names below it to this machine, too (test_names_of_this_machine).
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:

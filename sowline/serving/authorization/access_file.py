@@ -137,8 +137,11 @@ class Access(_Section):
     def _stands(self, proof: Proof) -> bool:
         """Return whether the file still has the entry for a proof, unchanged."""
         if proof.kind == "token":
-            # All of the proof counts: a client whose token has lost a role in the file must present it again.
+            # All of the proof counts: a client whose token has lost a role in the file must present it again
+            # (test_a_token_with_other_roles_is_presented_again).
             return self.proof_of_token(proof.source) == proof
+        # An issuer that nobody trusts any more is taken out of the file, and its users must leave
+        # (test_what_vouches_must_stay).
         if proof.kind == "jwt":
             return self.jwt is not None and self.jwt.issuer == proof.source
         return self.certificates is not None

@@ -70,7 +70,8 @@ def _claims(token: str, rules: Jwt, algorithm: str, key: Any) -> Mapping[str, An
         audience=rules.audience,
         issuer=rules.issuer,
         leeway=rules.leeway,
-        # Otherwise `exp` is checked only if a token has it: one without it would never expire.
+        # Otherwise `exp` is checked only if a token has it: one without it would never expire
+        # (test_what_proves_nothing).
         options={"require": ["exp", "iss", "aud"]},
     )
     return claims
@@ -80,11 +81,14 @@ def _proof(claims: Mapping[str, Any], rules: Jwt) -> Proof:
     user, end = claim(claims, rules.user), float(claims["exp"])
     if not isinstance(user, str) or not user or not math.isfinite(end):
         raise NotProved("claim missing")
+    # With the leeway, as the token was checked: a client that is sent away could come back with it at once
+    # (test_a_good_one).
     return Proof("jwt", user, _roles(claim(claims, rules.roles)), rules.issuer, end + rules.leeway)
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
     """Return a claim by its name, or by a dotted path; None if there is none."""
+    # Issuers name their own claims by URLs, whose dots are no path (test_roles_under_a_url).
     if name in claims:
         return claims[name]
     found: Any = claims

@@ -208,7 +208,8 @@ class Rights:
     def digest(self) -> str:
         """A hash of the rights."""
         # A right that few roles have is left out of the others. Services of the version before give these the same
-        # digest, and a client that reconnects to one of them keeps its records.
+        # digest, and a client that reconnects to one of them keeps its records
+        # (test_digests_are_those_of_the_version_before).
         more = (True,) if self.allows_agent_writes else ()
         text = repr((self.read.text, self.write.text, self.is_admin, self.is_gateway, *more))
         return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -44,7 +44,8 @@ class Identity:
 
     def may_become(self, other: "Identity") -> bool:
         """Return whether a connection may continue with another identity: the same user with the same rights."""
-        # By rights and not by roles: a role that is renamed, or split in two, disconnects nobody.
+        # By rights and not by roles: a role that is renamed, or split in two, disconnects nobody
+        # (test_a_connection_continues_as_the_same_user_with_the_same_rights).
         return (self.user, self.own_rights.digest) == (other.user, other.own_rights.digest)
 
 

@@ -62,6 +62,7 @@ def parameters_in(request: HttpRequest, accepted: Sequence[str]) -> dict[str, st
 
 def accepts(request: HttpRequest, media_type: str) -> bool:
     """Return whether a client asks for answers of this media type by name."""
+    # Libraries add a weight, such as `;q=0.9`, and may write capitals (test_what_a_client_accepts).
     accepted = (part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(","))
     return media_type in map(str.lower, accepted)
 

@@ -146,6 +146,7 @@ async def _surveyed(
             async for records in _batches(first.records(), lambda: survey.width):
                 survey.note(read_sow_records(records))
             return again, survey.columns()
+        # The caller closes only the query that it is given (test_an_error_before_the_first_batch).
         except BaseException:
             await close(again)
             raise
@@ -156,12 +157,14 @@ async def _surveyed(
 async def begun_again(first: Q, fields: dict[str, Any], begin: Begin[Q], close: Close[Q]) -> Q:
     """Return a second query of the same instant."""
     given = {name: value for name, value in fields.items() if name not in FRESHNESS}
-    # A past time first: its positions may be too many changes ago. A time in the future is another instant each time.
+    # A past time first: its positions may be too many changes ago. A time in the future is another instant each time
+    # (test_a_time_in_the_future).
     for bookmark in (fields.get("bookmark"), first.bookmark):
         if bookmark:
             query = await begin({**given, "bookmark": bookmark})
             if query.bookmark == first.bookmark:
                 return query
+            # A query that nobody reads would keep the records of its instant (test_an_instant_that_is_gone).
             await close(query)
     raise SowlineError(
         "bookmark_expired",
@@ -179,6 +182,7 @@ async def _parts(query: Q, writer: "TableWriter", close: Close[Q]) -> AsyncItera
             yield begun + batch
             begun = b""
     except SowlineError as error:
+        # Nothing has been sent: the answer can still have a status of its own (test_an_error_before_the_first_batch).
         if begun:
             raise
         yield writer.failure(error)

@@ -168,6 +168,8 @@ def _text(content: bytes | str | None, *, is_cut: bool = False) -> str | None:
     if content is None or isinstance(content, str):
         return content
     try:
+        # Not final if cut: half a character at the end would turn the whole text into base64
+        # (test_a_cut_value_is_text).
         return codecs.utf_8_decode(content, "strict", not is_cut)[0]
     except UnicodeDecodeError:
         return "base64:" + base64.b64encode(content).decode()

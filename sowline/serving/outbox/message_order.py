@@ -26,7 +26,8 @@ class MessageOrder:
     def put(self, message: bytes, of: Iterable[str] = ()) -> None:
         """Put an acknowledgement or a heartbeat; `of` are the subscriptions or queries that it is about."""
         # A change of subscription s waits for the end of a group; s ends. Its acknowledgement must not overtake the
-        # change: the client would get a message of a subscription that it has ended.
+        # change: the client would get a message of a subscription that it has ended
+        # (test_an_acknowledgement_passes_a_group_of_which_nothing_waits).
         if self._waiting_of is not None and not self._waiting_of.isdisjoint(of):
             self._wait(message, of)
         else:
@@ -47,6 +48,7 @@ class MessageOrder:
             return
         assert len(of) == len(messages), "each message is for some subscriptions"
         if self.ready is None:
+            # A copy: what comes later is put into it (test_the_list_of_a_caller_stays_as_it_is).
             self.ready = list(messages)
         else:
             self.ready += messages
@@ -75,9 +77,13 @@ class MessageOrder:
             self.ready, self.ready_bytes = None, 0
             return ready
         count = size = 0
+        # The last message may exceed the limit: one that is larger by itself would never be sent
+        # (test_a_message_larger_than_a_frame_goes_by_itself).
         while count < min(len(ready), messages_max) and size < bytes_max:
             size += len(ready[count])
             count += 1
+        # Not an empty list: the next message would not be taken for the first, and nobody would send it
+        # (test_a_frame_may_take_the_last_message_beyond_its_size).
         self.ready = ready[count:] or None
         self.ready_bytes -= size
         assert count > 0, "a frame takes one message at least"

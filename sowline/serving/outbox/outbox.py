@@ -134,7 +134,8 @@ class Outbox:
             await self.wait_drained()
             yield
         except BaseException:
-            # One turn later: the caller first puts the error, before the messages that waited for the group's end.
+            # One turn later: the caller first puts the error, before the messages that waited for the group's end
+            # (test_a_group_that_fails_ends_with_its_error).
             asyncio.get_running_loop().call_soon(self._end_group)
             raise
         self._end_group()
@@ -152,7 +153,8 @@ class Outbox:
         self._count()
         if was_empty and self._order.ready is not None:
             self._frame_batching.add(self._write)
-        # Without the bytes that wait for the end of a group: a group that waited for them to drain would never end.
+        # Without the bytes that wait for the end of a group: a group that waited for them to drain would never end
+        # (test_what_waits_for_the_end_of_a_group_does_not_hold_it_up).
         if self._order.ready_bytes > self.bytes_max:
             self._drained.clear()
 
@@ -167,13 +169,16 @@ class Outbox:
         if self._backlogs is not None:
             self._backlogs.unsent_bytes -= self._counted
             assert self._backlogs.unsent_bytes >= 0, "what leaves was counted"
-            # Tasks of the client may still put messages: counted now, they would stay in the sum forever.
+            # Tasks of the client may still put messages: counted now, they would stay in the sum forever
+            # (test_what_is_put_after_the_client_has_left_does_not_count).
             self._backlogs = None
 
     async def take(self) -> list[bytes]:
         """Wait for messages, and return those for the next frame."""
         await self._filled.wait()
         taken = self.take_now()
+        # Only then: what did not fit into this frame would wait until another message comes
+        # (test_a_frame_has_a_largest_count_and_size).
         if self._order.ready is None:
             self._filled.clear()
         return taken

@@ -22,6 +22,7 @@ class TypedOutbox(Outbox):
         """Note in the client's outbox that some of its messages are binary from now on."""
         self._outbox = outbox
         self._typed = messages
+        # Or its frames would be sent as texts, which they are not (test_what_has_no_record_stays_as_it_is).
         outbox.has_binary = True
 
     @property

@@ -72,7 +72,7 @@ class Clients:
     async def list_all(self) -> dict[str, Any]:
         """Return the number of clients, and the details of the oldest; other tasks run in between."""
         clients = []
-        # A copy: clients connect and leave between the steps.
+        # A copy: clients connect and leave between the steps (test_clients_leave_while_others_are_listed).
         for one in list(itertools.islice(self._connected.values(), CLIENTS_LISTED_MAX)):
             clients.append(_describe(one))
             await asyncio.sleep(0)

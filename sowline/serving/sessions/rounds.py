@@ -39,6 +39,7 @@ class Rounds(Generic[T]):
         """Give a member no more turns."""
         self._members.pop(member, None)
         if self._running is not None and not self._members:
+            # A service whose clients have all left would wake up forever (test_each_has_its_turn_in_every_round).
             self._running.cancel()
             self._running = None
 
@@ -51,6 +52,7 @@ class Rounds(Generic[T]):
             while due >= 1 and self._members:
                 due -= 1
                 member = next(iter(self._members))
+                # Or the first would have all turns (test_each_has_its_turn_in_every_round).
                 self._members.move_to_end(member)
                 self._guarded(member)
 

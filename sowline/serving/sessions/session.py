@@ -102,6 +102,8 @@ class Session:
             fields = read_fields(text)
             return self._begin(fields)
         except SowlineError as error:
+            # A command that can't be read may still have its id, and its sender waits for the answer to it
+            # (test_what_can_not_be_done_is_refused).
             command_id = command_id_of(text) if fields is None else fields.command_id
             self.outbox.put(failure(command_id, error))
             return None

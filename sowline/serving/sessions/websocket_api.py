@@ -81,6 +81,7 @@ class ClientSocket(WebSocketConnection):
         """Send the messages in the outbox, many in a frame, as long as the client reads."""
         outbox = self._outbox
         while self.can_write and (messages := outbox.take_now()):
+            # Proxies see these messages, and need no ping (test_a_connection_that_was_sent_something_is_not_pinged).
             self._is_quiet = False
             if outbox.has_binary and any(map(is_binary, messages)):
                 self.send_binary(join_typed(messages))
@@ -155,6 +156,7 @@ class ClientSocket(WebSocketConnection):
         # A command may wait until the outbox has drained (test_commands_before_the_end_are_handled).
         self._outbox.written_by(self._drop)
         self._drop()
+        # Otherwise the task ends it, after the last command (test_commands_before_the_end_are_handled).
         if self._reading is None:
             self._opened.end()
 

@@ -40,6 +40,7 @@ class TableWriter:
     """Writes the parts of one stream. `metadata` goes into its schema."""
 
     def __init__(self, columns: Sequence[TableColumn], metadata: Mapping[str, str]) -> None:
+        # Each field once: several columns may lie below one (test_columns_below_a_field).
         self._fields = FieldReader(list(dict.fromkeys(column.field for column in columns)))
         self._columns = [
             (column, _taker_of(column, self._fields.getter(column.field)), _maker_of(column))
@@ -65,7 +66,8 @@ class TableWriter:
         arrays = []
         for column, take, make in self._columns:
             values = take(documents)
-            # Digits take longer to read, and most texts are strings. Where one is not, others are to come.
+            # Digits take longer to read, and most texts are strings. Where one is not, others are to come
+            # (test_values_of_each_type).
             if column.type == "text" and not self._keeps_digits and _need_digits(values):
                 self._keeps_digits = True
                 return self.batch(sent)
@@ -118,7 +120,7 @@ def _maker_of(column: TableColumn) -> Make:
 
 
 def _of_kinds(values: list[Any], *kinds: type) -> list[Any]:
-    # pyarrow would take True for 1, and 2.0 for 2.
+    # pyarrow would take True for 1, and 2.0 for 2 (test_values_that_do_not_fit).
     if not {*map(type, values)} <= {*kinds, type(None)}:
         raise TypeError
     return values

@@ -103,6 +103,8 @@ class OutcomeReports:
 
     def add(self, other: "OutcomeReports") -> None:
         """Add the reports of other partitions."""
+        # A query service reports only of its partitions: one without the command's own would hide the outcome
+        # (test_a_delete_for_all_waits_for_all).
         self.own = self.own or other.own
         self.forwarded |= other.forwarded
 

@@ -116,7 +116,8 @@ class PendingCommands:
                 if number % TURN_COMMANDS == 0:
                     yield
         except Exception:
-            # Whatever the error is, nobody waits for these outcomes: they would be kept until the service ends.
+            # Whatever the error is, nobody waits for these outcomes: they would be kept until the service ends
+            # (test_outcomes_are_not_kept_after_a_failed_write).
             self.end()
             raise
 

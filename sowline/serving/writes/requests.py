@@ -80,7 +80,7 @@ def _topics_for(
     """Return the topics of a command; for a delete only those with a SOW. Raise if data or a selector is wrong."""
     if command == SOW_DELETE:
         chosen = chosen_topics(name, topics, rights.write)
-        # A pattern names what can be deleted from. A view's own name is refused.
+        # A pattern names what can be deleted from. A view's own name is refused (test_only_records_are_deleted).
         kept = [topics[each] for each in chosen if topics[each].has_sow and topics[each].view is None]
         if not kept:
             check_writable(topics[chosen[0]])
@@ -90,14 +90,16 @@ def _topics_for(
     if not data:
         raise SowlineError("bad request", f"expected data to {command}, got none")
     topic = topics[chosen_topic(name, topics, rights.write)]
-    # Before the records are read: as lines of a topic whose publishers give keys, they would lack their keys.
+    # Before the records are read: as lines of a topic whose publishers give keys, they would lack their keys
+    # (test_a_view_takes_no_commands).
     check_writable(topic)
     return [topic]
 
 
 def _check_selector(**selectors: object) -> None:
     given = [name for name, selector in selectors.items() if selector]
-    # Exactly one: without a selector, a forgotten parameter would delete the whole topic.
+    # Exactly one: without a selector, a forgotten parameter would delete the whole topic
+    # (test_a_delete_names_what_it_deletes_once).
     if len(given) != 1 and given != ["sow_key", "data"]:
         raise SowlineError(
             "bad request",

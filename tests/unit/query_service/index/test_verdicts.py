@@ -69,3 +69,20 @@ def test_the_oldest_tables_make_room(dictionary: Dictionary, monkeypatch: pytest
     assert len(judge.judged) == 6
     made.table("p", judge)
     assert len(judge.judged) == 9
+
+
+def test_what_was_used_least_recently_goes_first(
+    dictionary: Dictionary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three predicates, those that were used last stay; the newest does even without room."""
+    made, size = Verdicts(dictionary), len(dictionary)
+    monkeypatch.setattr(verdicts, "BYTES_MAX", 2 * size)
+    for name in ("p", "q", "p", "r"):
+        made.table(name, Judge())
+    again = Judge()
+    made.table("p", again)
+    assert not again.judged
+    monkeypatch.setattr(verdicts, "BYTES_MAX", 0)
+    made.table("q", again)
+    made.table("q", again)
+    assert again.judged == ["a1", "b", "?"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.serving.query_slots import LOOKS, READ_BYTES_MIN, Asker, QuerySlot, QuerySlots, SlotLimits
+from sowline.serving.query_slots import LOOKS, READ_BYTES_MIN, Asker, QuerySlot, QuerySlots, SlotLimits, lent
 from tests.property.clock import clock, on_clock
 from tests.waiting import loop_turns
 
@@ -89,6 +89,42 @@ async def test_users_take_turns() -> None:
         running.free()
         await settled()
     assert order == ["g0", "p0", "g1", "p1", "g2", "g3"]
+
+
+async def test_the_connections_of_a_user_take_turns() -> None:
+    """One with many queries that wait is served as often as one with few."""
+    slots, order = slots_of(service=1), list[Hashable]()
+    held = taken(slots, "x", 0)
+    tasks = [asyncio.create_task(waiting(slots, "ann", one, order)) for one in ("a", "a", "a", "b")]
+    await settled()
+    held.free()
+    await settled()
+    while len(order) < len(tasks):
+        (running,) = (task.result() for task in tasks if task.done() and task.result().is_taken)
+        running.free()
+        await settled()
+    assert order == ["a", "b", "a", "a"]
+
+
+def test_a_query_that_can_not_begin_leaves_its_slot() -> None:
+    """Nothing runs within it that would free it."""
+    slots = slots_of(service=1)
+
+    def begin() -> None:
+        raise SowlineError("no history", "a topic without one")
+
+    with pytest.raises(SowlineError, match="a topic without one"):
+        slots.new(Asker("ann", 1)).begin_now(begin)
+    assert slots.running == 0
+
+
+async def test_work_without_a_turn_gets_none_by_waiting() -> None:
+    """Nobody would free it."""
+    slots = slots_of(service=1)
+    slot = slots.new(Asker("ann", 1))
+    async with lent(slot):
+        assert slots.running == 0
+    assert slots.running == 0
 
 
 async def test_a_query_that_waits_no_longer_is_passed_over() -> None:

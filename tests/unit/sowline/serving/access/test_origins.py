@@ -77,6 +77,7 @@ async def test_a_name_that_is_none(host: str) -> None:
         ("127.0.0.1:8080", "http://127.0.0.1:8080", 200),
         ("[::1]:8080", "http://[::1]:8080", 200),
         ("localhost", "https://localhost", 200),
+        ("localhost:443", "https://localhost", 200),
         ("localhost:8080", "http://localhost:9090", 403),
         ("localhost:8080", "https://evil.example", 403),
         ("localhost:8080", "null", 403),

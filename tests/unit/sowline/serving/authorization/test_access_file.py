@@ -77,6 +77,16 @@ def test_what_vouches_must_stay(access: Access, proof: Proof, gone: str) -> None
     assert error.value.reason == "auth failure"
 
 
+def test_a_token_with_other_roles_is_presented_again(access: Access) -> None:
+    """What its client was given with it is no longer in the file."""
+    proof = access.proof_of_token(HASH)
+    assert proof is not None
+    changed = parse_access(FILE.replace("roles: [desk]}", "roles: [all]}", 1))
+    with pytest.raises(SowlineError) as error:
+        changed.identity(proof)
+    assert error.value.reason == "auth failure"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

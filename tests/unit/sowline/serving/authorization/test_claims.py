@@ -55,6 +55,13 @@ def test_roles_as_one_text() -> None:
     assert roles == [("a", "b"), (), ()]
 
 
+def test_roles_under_a_url() -> None:
+    """Its dots lead to no other claim."""
+    name = "https://desk.example/roles"
+    rules, claims = RULES.model_copy(update={"roles": name}), dict[str, Any]({name: ["desk"]})
+    assert proof_of(signed(**claims), rules, "ES256", [KEY.public_key()]).roles == ("desk",)
+
+
 @pytest.mark.parametrize(
     ("claims", "reason"),
     [

@@ -68,6 +68,11 @@ def test_roles_that_are_not_declared_count_nothing() -> None:
     assert rights_of(ROLES, ["other", "risk"]).is_admin
 
 
+def test_digests_are_those_of_the_version_before() -> None:
+    """Other services may still have that, and clients keep their records when they move from one to the other."""
+    assert (Rights().digest, EVERYTHING.digest) == ("8e967d909c37eb0e", "6625ce72f641d163")
+
+
 def test_equal_digests_are_equal_rights() -> None:
     """What differs in anything differs in its digest."""
     digests = {rights_of(ROLES, held).digest for held in ([], ["trader"], ["risk"], ["trader", "risk"])}

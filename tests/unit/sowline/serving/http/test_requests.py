@@ -4,8 +4,9 @@ import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request as HttpRequest
 
-from sowline.serving.http.requests import HEADER_CHARS_MAX, header_text, number_in
+from sowline.serving.http.requests import HEADER_CHARS_MAX, NDJSON, accepts, header_text, number_in
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,18 @@ def test_a_header_holds_any_text(text: str) -> None:
 def test_a_number_in_a_parameter(text: str, number: int | str) -> None:
     """What is none, or is too large, stays a text, which the reader of the request refuses."""
     assert number_in(text) == number
+
+
+@pytest.mark.parametrize(
+    ("header", "is_accepted"),
+    [
+        ("application/x-ndjson", True),
+        ("text/html;q=0.9, Application/X-NDJSON; q=0.5", True),
+        ("application/json", False),
+        ("*/*", False),
+    ],
+)
+def test_what_a_client_accepts(header: str, is_accepted: bool) -> None:
+    """By its name, in any case, with or without a weight."""
+    request = HttpRequest({"type": "http", "headers": [(b"accept", header.encode())]})
+    assert accepts(request, NDJSON) is is_accepted

@@ -101,3 +101,60 @@ async def test_clients_that_come_one_after_the_other_stay_within_the_limit() -> 
     for outbox in held:
         outbox.close()
     assert backlogs.unsent_bytes == 0
+
+
+async def test_a_frame_may_take_the_last_message_beyond_its_size() -> None:
+    """Then nothing is left, and the next message wakes the writer again."""
+    outbox, frames = Outbox(10**9), list[int]()
+    outbox.written_by(lambda: frames.append(len(outbox.take_now())))
+    outbox.put(b"x" * (FRAME_BYTES - 1))
+    outbox.put(b"yy")
+    await loop_turns(2)
+    outbox.put(b"z")
+    await loop_turns(2)
+    assert frames == [2, 1]
+
+
+async def test_the_list_of_a_caller_stays_as_it_is() -> None:
+    """Messages that come later are put behind, and not into it."""
+    outbox, changes = Outbox(1000), [b"1", b"2"]
+    outbox.put_all_behind(changes, [["s"], ["s"]])
+    outbox.put(b"3")
+    assert outbox.take_now() == [b"1", b"2", b"3"]
+    assert changes == [b"1", b"2"]
+
+
+async def test_what_waits_for_the_end_of_a_group_does_not_hold_it_up() -> None:
+    """The group goes on, however much waits for its end."""
+    outbox = Outbox(10)
+    async with outbox.group():
+        outbox.put_in_group(b"begin")
+        outbox.put_behind(b"x" * 20, ["s"])
+        assert not outbox.is_blocked
+        await outbox.wait_drained()
+    assert outbox.is_blocked
+
+
+async def test_a_group_that_fails_ends_with_its_error() -> None:
+    """What waited for its end comes behind that."""
+    outbox = Outbox(1000)
+    try:
+        async with outbox.group():
+            outbox.put_in_group(b"begin")
+            outbox.put_behind(b"change", ["s"])
+            raise LookupError
+    except LookupError:
+        outbox.put(b"error", ["q"])
+    await loop_turns()
+    assert outbox.take_now() == [b"begin", b"error", b"change"]
+
+
+async def test_what_is_put_after_the_client_has_left_does_not_count() -> None:
+    """Its tasks may end a moment later than its connection."""
+    backlogs = Backlogs(BACKLOG_BYTES_MIN)
+    outbox = Outbox(1000, None, backlogs)
+    outbox.put(b"12")
+    assert backlogs.unsent_bytes == 2
+    outbox.close()
+    outbox.put(b"345")
+    assert backlogs.unsent_bytes == 0

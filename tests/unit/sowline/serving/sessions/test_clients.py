@@ -1,5 +1,6 @@
 """Who is connected, and how each subscription stands."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,6 +35,17 @@ async def test_a_client_is_disconnected_by_its_number() -> None:
         assert not connected.disconnect(2)
         assert (connected.disconnect(1), closed) == (True, ["closed"])
     assert not connected.disconnect(1)
+
+
+async def test_clients_leave_while_others_are_listed() -> None:
+    """The list is of those who were there when it was asked for."""
+    server, connected = Server().loaded(), Clients()
+    with listed(connected, "", "", server.connect().session, nothing_closes):
+        number = connected.add("", "", server.connect().session, nothing_closes)
+        listing = asyncio.create_task(connected.list_all())
+        await loop_turns()
+        connected.remove(number)
+        assert [one["id"] for one in (await listing)["clients"]] == [1, 2]
 
 
 async def test_a_client_is_listed_while_it_is_there() -> None:

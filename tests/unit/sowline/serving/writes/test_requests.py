@@ -61,3 +61,11 @@ def test_a_view_takes_no_commands(command: str, are_lines: bool) -> None:
         "view",
         "expected a topic that takes commands, got the view v: write to orders, which it is computed from",
     )
+
+
+@pytest.mark.parametrize("given", [{}, {"filter": "1=1", "sow_key": "7"}])
+def test_a_delete_names_what_it_deletes_once(topics: Definitions, given: dict[str, str]) -> None:
+    """A forgotten parameter deletes nothing."""
+    with pytest.raises(SowlineError, match=r"^expected exactly one of ") as error:
+        posted_writes(topics, "orders", "sow_delete", given, (), EVERYTHING)
+    assert error.value.reason == "bad request"
