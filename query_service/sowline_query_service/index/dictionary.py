@@ -65,8 +65,9 @@ class Dictionary:
     def rebuild(self, texts: Iterable[str]) -> None:
         """Replace the content with these distinct strings, coded 1, 2, … in this order."""
         self.codes = _Codes(self._missing)
-        for code, text in enumerate(texts, 1):
-            assert self.codes[text] == code, "a string is there once"
+        for count, text in enumerate(texts, 1):
+            self.codes[text]
+            assert len(self) == count + 1, "a string is there once"
         # Cached verdicts are by code, and each code now stands for another string
         # (test_rebuilt_codes_mean_something_else).
         self.generation += 1
