@@ -24,7 +24,7 @@ COMMENTS_MIN = {
     "fanout": 5.0,
     "gateway": 4.0,
     "materializer": 4.0,
-    "query_service": 4.3,
+    "query_service": 4.25,
     "sowline/changes": 5.5,
     "sowline/check": 2.2,
     "sowline/codecs": 4.3,
