@@ -129,7 +129,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/unit/query_service/live/test_page_windows.py": (f"{QUERIES}/live/pages.py",),
     "tests/unit/query_service/live/test_window.py": (
         f"{QUERIES}/live/group_windows.py",
-        f"{QUERIES}/subscriptions/open_windows.py",
         "sowline/subscriptions/live/shown_records.py",
     ),
     "tests/unit/query_service/query/test_query.py": (f"{QUERIES}/query/unknown_fields.py",),
@@ -149,7 +148,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/unit/query_service/subscriptions/test_replay.py": (
         f"{QUERIES}/subscriptions/progress.py",
         f"{QUERIES}/subscriptions/record_subscription.py",
-        f"{QUERIES}/subscriptions/window_checksum.py",
     ),
     "tests/unit/query_service/test_service.py": (
         f"{QUERIES}/redefinitions.py",

@@ -97,7 +97,9 @@ class EndTime:
 
     async def settle(self) -> None:
         """After the time has passed, ask Kafka for the last record before it; retry until Kafka answers."""
-        assert self._wanted is None, "an end is settled once"
+        # After a pause, the replay settles its end again (test_a_paused_replay_keeps_its_end).
+        if self._wanted is not None:
+            return
         await asyncio.sleep(max(0.0, self._last_ms / 1000 + GRACE_SECONDS - time.time()))
         topic, kafka = self._topic, self._context.kafka
         retrying = AsyncRetrying(

@@ -121,11 +121,7 @@ class RecordSubscription(LedSubscription):
 
     def _halt(self) -> None:
         super()._halt()
-        for live in self._live:
-            self._context.dispatcher.remove(live)
-            # Go back to where the client was sent everything. Messages held back by conflation are dropped, and their
-            # changes are read again after the pause (test_what_was_conflated_is_sent_after_a_pause).
-            live.stand_at(live.sent)
+        self._live.halt(self._context.dispatcher)
         if self._flow is not None:
             self._flow.cancel()
 

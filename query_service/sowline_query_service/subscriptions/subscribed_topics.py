@@ -44,6 +44,8 @@ class SubscribedTopics:
         self._live = [LiveSubscription(outbox, sub_id, topic, engine, selection) for topic in topics]
         for live in self._live:
             live.stand_at(live.topic.positions)
+        self.halts = 0
+        """How often it was halted: what has left live delivery for a while must not return after that."""
 
     def __iter__(self) -> Iterator[LiveSubscription]:
         return iter(self._live)
@@ -106,6 +108,16 @@ class SubscribedTopics:
         """End live delivery in all topics."""
         for live in self._live:
             dispatcher.remove(live)
+
+    def halt(self, dispatcher: Dispatcher) -> None:
+        """End live delivery, and go back to where the client was sent everything.
+
+        Messages that conflation holds back are dropped. Their changes are read again after the pause
+        (test_what_was_conflated_is_sent_after_a_pause).
+        """
+        self.halts += 1
+        self.leave(dispatcher)
+        self.move_to(self.sent)
 
     def flush(self) -> None:
         """Send the messages that conflation holds back."""

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.changes.progress import Begin
+from sowline.config.topic_definition import define_topic
 from sowline.model.limits import Limits
 from sowline.model.log_time import TIME_MAX
 from sowline.model.position import Position
@@ -81,3 +82,15 @@ def test_numbers_are_remembered_for_the_window_but_not_beyond_a_former_one() -> 
     limits = Limits(repeat_window=100)
     assert Checkpoint(time=1000, limits=limits).remembered_since == 900
     assert Checkpoint(time=1000, limits=limits, numbers_since=950).remembered_since == 950
+
+
+def test_a_state_is_of_its_definition_with_its_own_template() -> None:
+    """The template may have changed since the definition; that of an earlier version is the definition's."""
+    definition = define_topic(name="reviews", key="/id", documents=True, template={"a": 1})
+    changed = Checkpoint(definition=definition.digest_with('{"b":2}'), limits=Limits(template='{"b":2}'))
+    assert changed.under(definition) == changed
+    earlier = Checkpoint(definition=definition.digest, limits=Limits())
+    found = earlier.under(definition)
+    assert found is not None
+    assert found.limits.template == definition.limits.template
+    assert Checkpoint(definition="of another key").under(definition) is None

@@ -139,6 +139,16 @@ def test_a_template_that_no_definition_has_is_refused(template: dict[str, Any]) 
     assert log.refused(define_value(log.checkpoint.limits, now), None, command="define") == "bad definition"
 
 
+def test_a_define_with_a_key_or_an_unknown_schema_is_refused() -> None:
+    """It is of the whole topic, and a topic of plain JSON has no reader schema."""
+    log = DocumentLog()
+    was = log.checkpoint.limits
+    keyed = define_value(was, dataclasses.replace(was, repeat_window=1))
+    assert log.refused(keyed, b"a", command="define") == "bad definition"
+    typed = define_value(was, dataclasses.replace(was, schema="0123"))
+    assert log.refused(typed, None, command="define") == "bad definition"
+
+
 def test_records_have_no_template() -> None:
     """Neither does a topic without documents."""
     core = Core()

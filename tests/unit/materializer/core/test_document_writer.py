@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 from tests.unit.materializer.core.document_log import DocumentLog
+from tests.unit.materializer.core.test_definer import bodies, define
 
 
 @pytest.fixture
@@ -70,3 +71,35 @@ def test_a_document_that_expires_is_deleted() -> None:
     gone = log.change(None, command="expire", guard=str(made.position))
     assert gone.writes is not None
     assert (gone.reason, gone.writes.version, gone.value) == ("expired", 2, b"")
+
+
+def test_documents_are_read_again_with_another_template() -> None:
+    """Those that read differently, with the numbers of the last write, and no new version."""
+    log = DocumentLog(template={"type": "review"})
+    before = log.delta('{"n":1}', publisher="p", sequence="7")
+    log.delta('{"kind":"x"}', b"b")
+    log.delta("~", b"c")
+    step = define(log, {"type": "review", "kind": "x"})
+    assert bodies(step) == {
+        "a": {"n": 1, "type": "review", "kind": "x"},
+        "b": {"kind": "x", "type": "review"},
+    }
+    (first,) = (change for change in step.changes if change.key_text == "a")
+    assert (first.op, first.last, first.previous, first.numbers) == (
+        "define",
+        False,
+        before.body,
+        before.numbers,
+    )
+    assert first.writes is not None
+    assert before.writes is not None
+    assert first.writes.version == before.writes.version
+
+
+def test_a_template_needs_room_in_every_document() -> None:
+    """All are checked before the first change, so that a refused `define` changes none."""
+    log = DocumentLog(record_bytes_max=64)
+    log.delta('{"n":1}')
+    log.delta(f'{{"n":"{"x" * 40}"}}', b"b")
+    step = define(log, {"type": "r" * 20})
+    assert (step.changes, [letter.reason for letter in step.dead]) == ([], ["too large"])

@@ -10,7 +10,7 @@ from sowline.language.emodb import parse_delta
 from sowline.language.emodb.fold import NEVER_WRITTEN, DocumentDelta
 from sowline.language.emodb.writes import Writes
 from sowline.model.position import Position
-from sowline_materializer.core.documents import LEVELS_MAX, Documents
+from sowline_materializer.core.documents import LEVELS_MAX, Documents, size_of
 from sowline_materializer.core.record import Record, decode_record, encode_record
 from tests.unit.materializer.core.document_log import DocumentLog
 
@@ -202,3 +202,20 @@ def test_a_record_keeps_its_account(log: DocumentLog) -> None:
     writes = log.delta('{"n":1}', tags="x").writes
     record = Record(None, "a", Position(0, 1), 5, None, None, None, writes)
     assert decode_record(encode_record(record)) == record
+
+
+def test_a_document_reads_with_another_template_and_keeps_its_own_fields(log: DocumentLog) -> None:
+    """A field that the template hides counts for the size; None where nothing is stored otherwise."""
+    writes = log.delta('{"n":1,"type":"mine"}').writes
+    current = Record(b'{"n":1,"type":"mine"}', "a", Position(0, 0), 0, writes=writes)
+    documents = Documents(log.definition, None)
+    assert (
+        documents.read_with('{"n":2}', Record(b'{"m":1}', "a", Position(0, 0), 0, writes=writes)) is not None
+    )
+    read = documents.read_with('{"type":"review"}', current)
+    assert read is not None
+    assert read.writes.hidden == {"type": "mine"}
+    assert read.body == b'{"n":1,"type":"review"}'
+    after = Record(read.body, "a", Position(0, 1), 0, writes=read.writes)
+    assert size_of(after) == read.size_bytes == len(b'{"n":1,"type":"review"}{"type":"mine"}')
+    assert documents.read_with(None, current) is None

@@ -3,13 +3,14 @@
 import pytest
 
 from sowline.errors import StartAgain
-from sowline_materializer.core.errors import NotApplicable, StoreDamaged
+from sowline_materializer.core.errors import NeedsOwnSteps, NotApplicable, StoreDamaged
 
 
-def test_a_record_that_can_not_be_applied_is_named() -> None:
+@pytest.mark.parametrize("kind", [NotApplicable, NeedsOwnSteps])
+def test_a_record_that_can_not_be_applied_is_named(kind: type[NotApplicable | NeedsOwnSteps]) -> None:
     """By its offset; it is no refusal, which would be the same at each replay."""
-    with pytest.raises(NotApplicable, match=r"^17$") as error:
-        raise NotApplicable(17)
+    with pytest.raises(kind, match=r"^17$") as error:
+        raise kind(17)
     assert error.value.offset == 17
 
 

@@ -413,3 +413,15 @@ async def test_an_end_that_can_not_be_found_ends_the_subscription(server: Server
         messages = await read_until(client, lambda messages: any("reason" in m for m in messages))
     assert [ack["reason"] for ack in acks(messages)] == ["internal"]
     assert server.dispatcher.live == 0
+
+
+async def test_a_paused_replay_keeps_its_end(server: Server) -> None:
+    """An end at a time that has passed is found once, and holds for the changes after the pause."""
+    client = server.connect()
+    client.ask("subscribe", sub_id="s", bookmark="epoch", up_to="20260101T000000Z", options="rate=1000")
+    first = await read_until(client, lambda messages: bool(numbers_in(messages)))
+    client.ask("pause", sub_id="s", ack_type="processed")
+    first += await client.read()
+    client.ask("resume", sub_id="s")
+    rest = await read_until(client, lambda messages: "completed" in commands(messages))
+    assert sorted(numbers_in(first + rest)) == list(range(10))
