@@ -14,8 +14,8 @@ FLUSH_SECONDS: Final = 1.0
 FLUSH_BYTES_MAX: Final = 64 * MIB
 """How much all stores of a worker together may keep in memory before they are flushed."""
 
-RETURN_SECONDS: Final = 10.0
-"""How often freed memory is returned to the system. In between, about 30 MiB gather at the highest rate."""
+RETURN_SECONDS: Final = 5.0
+"""How often freed memory is returned to the system. In between, about 20 MiB gather at the highest rate."""
 
 
 class Flush:
