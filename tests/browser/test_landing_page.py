@@ -111,7 +111,15 @@ def _end(page: Page) -> None:
     # The chart shows the latencies of the summary.
     summary = page.locator("#outcome dd").all_inner_texts()[-2:]
     shown = page.locator("#latencies .mark-label").all_text_contents()
-    assert shown == [f"whole run: median {summary[0]}", f"whole run: 99 of 100 within {summary[1]}"]
+    whole = [f"whole run: median {summary[0]}", f"whole run: 99 of 100 within {summary[1]}"]
+    lines = page.locator("#latencies [data-key^='mark ']").evaluate_all(
+        "all => all.map((one) => one.dataset.key)"
+    )
+    assert lines == [f"mark {text}" for text in whole]
+    # Beside a long outage, their texts are shorter.
+    for text, value, all_of_it in zip(shown, summary, whole, strict=True):
+        assert text.endswith(value)
+        assert all_of_it.endswith(text)
     expect(page.locator("[data-part]:enabled")).to_have_count(0)
 
 
