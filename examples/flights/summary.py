@@ -34,7 +34,7 @@ class Summary(NamedTuple):
     def rows(self) -> list[tuple[str, str]]:
         """Return the name of each number, and the number as text."""
         had_waits = self.outages or self.stalls
-        within = f"99 of 100 within{', times without changes included' if had_waits else ''}"
+        within = f"99 of 100 within{', stalls included' if had_waits else ''}"
         return [
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
