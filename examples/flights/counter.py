@@ -40,6 +40,8 @@ class ChangeCounter:
         """Dead letters of the pipeline."""
         self.by_visitors = 0
         """Commands of visitors."""
+        self.refused_visits = 0
+        """Dead letters of visitors' commands."""
         self.visited: set[str] = set()
         """The SOW keys of the records that visitors have written."""
         self.applied = False
@@ -101,7 +103,9 @@ class ChangeCounter:
         if topic == self._log:
             self._count_command(message)
         elif topic == self._dead:
-            self.dead += self._is_ours(message)
+            is_ours = self._is_ours(message)
+            self.dead += is_ours
+            self.refused_visits += not is_ours
         else:
             self._count_change(message)
 

@@ -165,7 +165,9 @@ class Run:
             "fed_until": self.moment,
             "latency_ms": self._latency_ms(),
             "by_visitors": self._counter.by_visitors,
+            "refused_visits": self._counter.refused_visits,
             "visited": len(self._counter.visited),
+            "stalls": self._view.stalls,
         }
 
     def sample_ms(self, now_s: float) -> float | None:
@@ -195,7 +197,9 @@ class Run:
             board_oofs=self._board.left,
             latencies_ms=self._view.latencies_ms,
             by_visitors=self._counter.by_visitors,
+            refused_visits=self._counter.refused_visits,
             outages=self._outages,
+            stalls=len(self._view.stalls),
             groups=self._groups,
         )
 

@@ -24,19 +24,23 @@ class Summary(NamedTuple):
     board_oofs: int
     latencies_ms: Sequence[float]
     by_visitors: int = 0
+    refused_visits: int = 0
     outages: int = 0
+    stalls: int = 0
+    """How many times nothing came for long although something had been written; an outage may be one."""
     groups: Mapping[str, int | None] = MappingProxyType({})
     """By view, how many records a query of it returns."""
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the name of each number, and the number as text."""
-        within = "99 of 100 within, outages included" if self.outages else "99 of 100 within"
+        had_waits = self.outages or self.stalls
+        within = f"99 of 100 within{', stalls included' if had_waits else ''}"
         return [
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
             ("  deltas among them", _count(self.deltas)),
             ("  refused among them", _count(self.dead_letters)),
-            *([("commands of visitors", _count(self.by_visitors))] if self.by_visitors else []),
+            *(self._visits() if self.by_visitors else []),
             ("flights that Sowline holds", _count(self.sow_size)),
             *((f"records of the view {view}", _count(number)) for view, number in self.groups.items()),
             ("changes that Sowline sent", _count(self.changes_out)),
@@ -44,6 +48,12 @@ class Summary(NamedTuple):
             (f"flights that left the {self.airport} board in the terminal", _count(self.board_oofs)),
             ("from Kafka to a subscriber, median", _time(percentile(self.latencies_ms, 0.5))),
             (f"from Kafka to a subscriber, {within}", _time(percentile(self.latencies_ms, 0.99))),
+        ]
+
+    def _visits(self) -> list[tuple[str, str]]:
+        return [
+            ("commands of visitors", _count(self.by_visitors)),
+            ("  refused commands of visitors", _count(self.refused_visits)),
         ]
 
     def latencies(self) -> list[tuple[str, float]]:

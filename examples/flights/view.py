@@ -10,13 +10,17 @@ import orjson
 from examples.flights.data import key_text
 from sowline import Message
 
+STALL_S = 10.0
+"""Where no change came for longer although one had been written, that is a stall."""
+
 
 class View:
     """The records of a subscriber of everything: the body of every record, by SOW key.
 
     `latencies_ms` has, for each change, the time from its command's append to the log to its arrival here. `came_s`
     is when the last change arrived, `written_s` when the newest command whose change arrived was written, both in
-    seconds since 1970.
+    seconds since 1970. `stalls` has the times, each with its beginning and its end, in which nothing came for long
+    although a command was on its way, as the age of the next change shows: at night, nothing is written.
     """
 
     def __init__(self) -> None:
@@ -26,6 +30,7 @@ class View:
         self.complete = False
         self.came_s: float | None = None
         self.written_s = 0.0
+        self.stalls: list[tuple[float, float]] = []
         self.latencies_ms = array("d")
 
     def take(self, message: Message, now_s: float) -> None:
@@ -39,11 +44,14 @@ class View:
             self.bodies[key] = message.body
         else:
             self.changes += 1
-            self.came_s = now_s
+            before_s, self.came_s = self.came_s, now_s
             if message.timestamp:
                 written_s = datetime.fromisoformat(message.timestamp).timestamp()
                 self.written_s = max(self.written_s, written_s)
                 self.latencies_ms.append((now_s - written_s) * 1000)
+                since_s = max(before_s or written_s, written_s)
+                if now_s - since_s > STALL_S:
+                    self.stalls.append((since_s, now_s))
             if message.command == "oof":
                 self.oofs += 1
                 self.bodies.pop(key, None)

@@ -11,6 +11,8 @@ from sowline.model.nesting import NESTING_MAX, check_nesting
 
 _PIECE_LEVELS: Final = 200
 """Below the 254 levels that orjson writes."""
+_SHOWN_LETTERS: Final = 20
+"""How much of a text that is no JSON its message has."""
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -50,6 +52,9 @@ def why_not_json(text: bytes, error: Exception, expected: str = "a JSON object")
         return f"expected {expected}, got half of a surrogate pair at {where}: write both halves, like {pair}"
     if "infinity" in error.msg:
         return f"expected {expected}, got a number too large for a double at {where}: write it as a string"
+    if "invalid literal" in error.msg:
+        # orjson tells a word by its first letter: of "this", it says that it expected "true".
+        return f"expected {expected}, got {text.decode()[error.pos :][:_SHOWN_LETTERS]!r} at {where}"
     return f"expected {expected}: {error}"
 
 

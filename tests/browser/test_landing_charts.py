@@ -67,6 +67,35 @@ def test_the_scale_holds_the_latencies_of_the_summary(parts: Page) -> None:
     assert top < worst < bottom
 
 
+@pytest.mark.parametrize("width", [600, 320])
+def test_the_text_of_a_mark_covers_nothing(parts: Page, width: int) -> None:
+    """It stands where the chart is empty; a narrow chart has room for the latency alone."""
+    parts.evaluate(
+        """async (width) => {
+          await dressed(`<svg style="width: ${width}px; height: 200px"></svg>`);
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          chart.add([[30, 9000], [31, 30000], [32, 9000], [40, 150], [60, 150]]);
+          chart.mark([["whole run: 99 of 100 within 33.2 s", 33_200], ["whole run: median 151 ms", 151]]);
+          chart.draw(120, [{ since: 58, until: 70 }], "end");
+        }""",
+        width,
+    )
+    labels = parts.locator(".mark-label")
+    boxes = labels.evaluate_all(
+        "nodes => nodes.map((node) => node.getBBox()).map(({ x, y, width, height }) => [x, y, x + width, y + height])"
+    )
+    points = parts.locator("polyline").get_attribute("points") or ""
+    outage = parts.locator(".outage")
+    band = [float(outage.get_attribute("x") or 0)]
+    band.append(band[0] + float(outage.get_attribute("width") or 0))
+    for left, top, right, bottom in boxes:
+        assert right <= band[0] or band[1] <= left
+        for point in points.split():
+            x, y = map(float, point.split(","))
+            assert not (left < x < right and top < y < bottom)
+    assert labels.first.text_content() == {600: "whole run: 99 of 100 within 33.2 s", 320: "33.2 s"}[width]
+
+
 BOXES = """(nodes) => nodes.map((node) => node.getBoundingClientRect())
   .map(({ left, right }) => [left, right]).sort(([one], [other]) => one - other)"""
 

@@ -51,8 +51,8 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
     ("record", "due", "status", "delay"),
     [
         ({"status": "scheduled", "hour": "18", "due": "13:30"}, "13:30", "scheduled", ""),
-        ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "at the gate", ""),
-        ({"status": "late", "hour": "16", "due": "11:10"}, "11:10", "waiting", "+50"),
+        ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "at the gate", "+10"),
+        ({"status": "late", "hour": "16", "due": "11:10"}, "11:10", "at the gate", "+50"),
         (
             {"status": "departed late", "hour": "15", "due": "10:05", "dep_delay": 31},
             "10:05",
@@ -65,7 +65,7 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
 def test_a_row_is_as_of_the_moment(
     rows: Page, record: dict[str, Any], due: str, status: str, delay: str
 ) -> None:
-    """A flight at the gate has waited until the moment of the board; one that has departed has its delay."""
+    """A flight whose time has passed has waited until the moment of the board; one that departed has its delay."""
     flight = {"carrier": "UA", "flight": 1, "time_hour": f"2013-01-02T{record['hour']}:00:00Z"}
     sent = flight | record | {"sched_dep_time": record["due"]}
     rows.evaluate(f"record => fill(record, {MOMENT})", sent)
@@ -347,6 +347,42 @@ def test_what_is_old_is_not_live(parts: Page) -> None:
         }"""
     )
     assert found == [["live", "Live"], ["quiet", "No change for 12 s"], ["quiet", "No change yet"]]
+
+
+def test_a_stall_is_named_like_an_outage(parts: Page) -> None:
+    """A part that hangs has no button: its time without changes has a band and a line, once, in order."""
+    spans, lines = parts.evaluate(
+        f"""() => {{
+          const outages = new outage.Outages();
+          const events = [{{ ...{EVENT}, back_s: 12, is_lossless: true, records: 7 }}];
+          const stalls = [[50, 84], [101, 112], [200, 215]];
+          outages.take({{ events, is_settled: true, came_s: 300, stalls }}, true, 300);
+          return [outages.spans, outages.lines.map(({{ what }}) => what)];
+        }}"""
+    )
+    assert [(span["since"], span["until"]) for span in spans] == [(50, 84), (100, 112), (200, 215)]
+    assert lines == ["No changes for 15.0 s", "Kafka was killed and restarted", "No changes for 34.0 s"]
+
+
+SHOWN_OF_THEM = "that they wrote is shown here, and left out of the comparison"
+
+
+@pytest.mark.parametrize(
+    ("sent", "refused", "visited", "sentence"),
+    [
+        (0, 0, 0, ""),
+        (2, 2, 0, "Visitors sent 2 commands: 2 were refused, as dead letters."),
+        (3, 1, 1, f"Visitors sent 3 commands: 1 was refused, as a dead letter; 1 record {SHOWN_OF_THEM}."),
+        (1, 0, 0, "Visitors sent 1 command."),
+    ],
+    ids=["none", "refused", "both", "on its way"],
+)
+def test_what_became_of_visitors_commands(
+    parts: Page, sent: int, refused: int, visited: int, sentence: str
+) -> None:
+    """What was refused is in no record, and is not said to be shown."""
+    state = {"by_visitors": sent, "refused_visits": refused, "visited": visited}
+    assert parts.evaluate("state => text.visits(state)", state) == sentence
 
 
 def test_an_outage_has_one_length(parts: Page) -> None:

@@ -3,7 +3,7 @@ import { delayFill } from "./svg.js";
 import { CARRIERS, day, face } from "./text.js";
 
 /** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
-const STATUS = { scheduled: "scheduled", late: "waiting", "departed late": "in flight" };
+const STATUS = { scheduled: "scheduled", late: "at the gate", "departed late": "in flight" };
 /** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
 /** No flight of the data is faster. */
@@ -70,11 +70,12 @@ export class Board {
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");
     write(route, `${origin ?? "???"} → ${dest ?? "???"}`, this.#airports(dest) ?? "");
     const isScheduled = record.status === "scheduled";
+    const isDue = isScheduled && overdue(record, moment) >= 0;
     // How long one waited that never left is no delay.
-    const isBlank = isScheduled || record.status === "cancelled";
-    write(status, isScheduled && overdue(record, moment) >= 0 ? "at the gate" : STATUS[record.status] ?? record.status);
-    write(delay, isBlank ? "" : `+${late ?? waited(record, moment)}`);
-    delay.style.setProperty("--delay", isBlank ? "transparent" : delayFill(late ?? waited(record, moment)));
+    const minutes = record.status === "cancelled" || (isScheduled && !isDue) ? undefined : late ?? (isDue ? overdue : waited)(record, moment);
+    write(status, isDue ? STATUS.late : STATUS[record.status] ?? record.status);
+    write(delay, minutes ? `+${minutes}` : "");
+    delay.style.setProperty("--delay", minutes ? delayFill(minutes) : "transparent");
     row.dataset.status = record.status;
   }
 }

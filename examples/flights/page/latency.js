@@ -8,8 +8,25 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
 const [LABEL_WIDTH, LABEL_GAP] = [42, 6];
 /** A line that is shorter than so many pixels is a dot. */
 const DOT = 3;
-/** The room that the text of a mark takes above its line. */
-const MARK = 16;
+/** The room that the text of a mark takes above or below its line, and the width of one of its letters, on average. */
+const [MARK, LETTER] = [16, 6.4];
+/** What the text of a mark leaves out where it would cover something: the outcome has the rest. */
+const LEFT_OUT = [/^$/, /^whole run: /, /^whole run: .*?(?=[\d.,]+ m?s$)/];
+
+/**
+ * The place of a mark's text: above or below its line, at the left, at the right or in the middle, where it covers none of
+ * the boxes, each a left, right, top and bottom; else where it covers the fewest.
+ */
+function placeOf(text, line, width, boxes) {
+  const found = LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
+    const room = one.length * LETTER;
+    const lefts = [LEFT + 4, width - RIGHT - 4 - room, (LEFT + width - RIGHT - room) / 2];
+    return [line - MARK, line].filter((top) => top >= TOP).flatMap((top) => lefts.map((left) => (
+      { text: one, x: left, y: top + MARK - 4, box: [left, left + room, top, top + MARK] })));
+  });
+  const covered = found.map(({ box }) => boxes.filter((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3]).length);
+  return found[covered.indexOf(Math.min(...covered))];
+}
 
 /**
  * The outages that have room for their length, each with the middle of that text. The text stands over its own box and no
@@ -64,6 +81,11 @@ export class LatencyChart {
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
     const lines = this.#lines();
     const shown = outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).map(({ since, until = now }) => ({ since, until, from: x(since), to: x(until) }));
+    const drawn = lines.flatMap((line) => line.map(([moment, latency], index) => {
+      const [from, to] = [line[Math.max(0, index - 1)], [moment, latency]];
+      return [x(from[0]) - DOT, x(to[0]) + DOT, Math.min(y(from[1]), y(to[1])) - DOT, Math.max(y(from[1]), y(to[1])) + DOT];
+    }));
+    const texts = this.#texts(y, width, [...drawn, ...shown.map(({ from, to }) => [from, to, 0, height])]);
     const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
       ...ticks.flatMap(([value, text]) => [
@@ -75,11 +97,22 @@ export class LatencyChart {
       ...withRoom(shown, width).map(({ since, until, middle }) => ({ key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle", x: middle, y: TOP - 6 })),
       ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
       ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
-      ...this.#marks.flatMap(([text, latency]) => [
+      ...this.#marks.flatMap(([text, latency], index) => [
         { key: `mark ${text}`, name: "line", class: "mark", x1: LEFT, x2: width - RIGHT, y1: y(latency), y2: y(latency) },
-        { key: `text ${text}`, name: "text", class: "mark-label", text, x: LEFT + 4, y: y(latency) - (y(latency) - TOP < MARK ? -MARK + 2 : 4) },
+        { key: `text ${text}`, name: "text", class: "mark-label", text: texts[index].text, x: texts[index].x, y: texts[index].y },
       ]),
     ]);
+  }
+
+  /** The places of the marks' texts: none over another one, or over the line of another mark. */
+  #texts(y, width, boxes) {
+    const ownLines = this.#marks.map(([, latency]) => [LEFT, width, y(latency) - 1, y(latency) + 1]);
+    const placed = [];
+    for (const [index, [text, latency]] of this.#marks.entries()) {
+      const others = ownLines.filter((_, other) => other !== index);
+      placed.push(placeOf(text, y(latency), width, [...boxes, ...others, ...placed.map(({ box }) => box)]));
+    }
+    return placed;
   }
 
   /** The samples as lines; an outage ends one. */

@@ -26,10 +26,13 @@ export class Outages {
   #isSettled = true;
   /** For how many seconds no change has come to the demo's subscriber; Infinity before the first one. */
   #silence = 0;
+  /** The times in which nothing came for long and no button explains it, each with its beginning and its end. */
+  #stalls = [];
 
   /** Take the events of a state, and whether the page's views are live. */
-  take({ events, is_settled: isSettled, came_s: came }, isLive, now) {
+  take({ events, is_settled: isSettled, came_s: came, stalls = [] }, isLive, now) {
     this.#events = events;
+    this.#stalls = stalls.filter(([since, until]) => !events.some((event) => since < (overAt(event) ?? now) && event.pressed_s < until));
     this.#silence = came === null ? Infinity : now - came;
     this.#isSettled = isSettled;
     if (this.current !== undefined) this.#isBack = false;
@@ -71,20 +74,31 @@ export class Outages {
     return BACK[this.phase] ?? "Live";
   }
 
-  /** The outages for the chart: each with its beginning and, if it is over, its end. */
+  /** The outages and stalls for the chart, in their order: each with its beginning and, if it is over, its end. */
   get spans() {
     const spans = this.#events.map((event) => ({ since: event.pressed_s, until: overAt(event) }));
-    return this.#lost === undefined ? spans : [...spans, { since: this.#lost, until: undefined }];
+    const stalls = this.#stalls.map(([since, until]) => ({ since, until }));
+    const all = [...spans, ...stalls].sort((one, other) => one.since - other.since);
+    return this.#lost === undefined ? all : [...all, { since: this.#lost, until: undefined }];
   }
 
-  /** The lines about what was done, the newest first: a kind, when, what, and what came of it. */
+  /** The lines about what was done and what stood still, the newest first: a kind, when, what, and what came of it. */
   get lines() {
-    return this.#events.map((event) => ({
+    const events = this.#events.map((event) => ({
+      since: event.pressed_s,
       kind: event.is_lossless === null ? "" : event.is_lossless ? "ok" : "bad",
       when: wall(event.pressed_s),
       what: overAt(event) !== undefined ? PARTS[event.part].done : `${PARTS[event.part].name} is dead`,
       result: this.#result(event),
-    })).reverse();
+    }));
+    const stalls = this.#stalls.map(([since, until]) => ({
+      since,
+      kind: "",
+      when: wall(since),
+      what: `No changes for ${seconds(until - since)}`,
+      result: "No button was pressed: a part hung, or was too slow. The changes have come since.",
+    }));
+    return [...events, ...stalls].sort((one, other) => other.since - one.since);
   }
 
   #result(event) {

@@ -6,7 +6,7 @@ import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
 import { Outages } from "./outage.js";
-import { count, lasting, many, seconds, simulated, since, upTo, zone } from "./text.js";
+import { count, lasting, many, seconds, simulated, since, upTo, visits, zone } from "./text.js";
 
 /**
  * A batch of Spark comes as a burst of changes: the page is drawn once it has been still for so long and no chart is
@@ -169,8 +169,7 @@ function takeState(taken) {
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
   chart.add(state.samples);
-  const { by_visitors: commands, visited } = state;
-  write(get("visitors"), commands ? `Visitors sent ${many(commands, "command")} for ${many(visited, "record")}: shown here, left out of the comparison.` : "");
+  write(get("visitors"), visits(state));
   drawEvents();
   if (wasHeld && !isHeld()) soon();
   drawInstant();

@@ -20,6 +20,15 @@ export const count = (number) => NUMBER.format(number);
 /** A number of things, whose name takes an s. */
 export const many = (number, name) => `${count(number)} ${name}${number === 1 ? "" : "s"}`;
 
+/** What visitors have sent, and what became of it: refused commands are in no record. */
+export function visits({ by_visitors: sent, refused_visits: refused, visited }) {
+  if (!sent) return "";
+  const parts = [];
+  if (refused) parts.push(refused === 1 ? "1 was refused, as a dead letter" : `${count(refused)} were refused, as dead letters`);
+  if (visited) parts.push(`${many(visited, "record")} that they wrote ${visited === 1 ? "is" : "are"} shown here, and left out of the comparison`);
+  return `Visitors sent ${many(sent, "command")}${parts.length ? `: ${parts.join("; ")}` : ""}.`;
+}
+
 /** A simulated moment, which is no moment of the visitor's clock: the date and the time in New York. */
 export const simulated = (seconds) => `Flight time: ${CLOCK.format(seconds * 1000)} in New York`;
 

@@ -24,10 +24,12 @@ export function Ask({ topic, route, refused, isLoading, live, columns, children 
     setOrder(route.order ?? "");
   }, [route.filter, route.condition, route.options, route.order]);
   const change = (more) => go({ ...route, ...more });
+  const typed = { filter: filter.trim() && filter, condition: condition.trim() && condition, options: options.trim(), order: order.trim() };
+  const isUnapplied = Object.entries(typed).some(([name, text]) => text !== (route[name] ?? ""));
   const submit = (event) => {
     event.preventDefault();
     remember(topic.name, filter);
-    change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim(), order: order.trim() });
+    change(typed);
   };
   const isOfCondition = refused?.reason === "bad condition";
   const example = exampleOf(topic, columns);
@@ -36,7 +38,8 @@ export function Ask({ topic, route, refused, isLoading, live, columns, children 
       <div class="row">
         <div class="field grow"><label class="unseen" for="filter">Filter</label>
           <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${example ? `every record; a filter is, for example, ${example} IS NOT NULL` : "every record"}
-            invalid=${refused && !isOfCondition ? "true" : "false"} describedBy="filter-mistake" /></div>
+            invalid=${refused && !isOfCondition ? "true" : "false"} describedBy=${isUnapplied ? "filter-unapplied filter-mistake" : "filter-mistake"} />
+          ${isUnapplied && html`<span id="filter-unapplied" class="unapplied" role="status">press Enter to apply</span>`}</div>
         ${topic.documents && html`<label class="field grow">Condition
           <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"
             aria-invalid=${isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setCondition(event.target.value)} /></label>`}

@@ -75,10 +75,10 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const isGrouped = config.group_by.length > 0;
   const before = drawn.get(table);
   const now = new Map();
-  const show = (text, raw, row, path) => {
+  const show = (text, raw, row, path, most) => {
     if (text instanceof HTMLElement) return text;
     const key = isGrouped ? undefined : ids[row]?.[0];
-    const written = isMean(config, path) && typeof raw === "number" ? roundedAlike(raw) : spelled(text, raw, schema[path]);
+    const written = isMean(config, path) && typeof raw === "number" ? roundedAlike(raw, most) : spelled(text, raw, schema[path]);
     const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
     // The viewer writes only what differs from the object that it has kept.
     const shown = before.get(name) ?? new Shown(written, key, path, raw);
@@ -87,7 +87,9 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   };
   found.data = found.data.map((texts, column) => {
     const path = found.column_headers[column][config.split_by.length];
-    return texts.map((text, row) => show(text, found.metadata[column][row], row, path));
+    const raws = found.metadata[column];
+    const most = isMean(config, path) ? Math.max(...raws.map((raw) => Math.abs(Number(raw) || 0))) : 0;
+    return texts.map((text, row) => show(text, raws[row], row, path, most));
   });
   for (const names of isGrouped ? found.row_headers : []) {
     const at = names.findLastIndex((name) => name !== undefined && name !== "");

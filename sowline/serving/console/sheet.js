@@ -282,6 +282,8 @@ export class Sheet {
     }
     // While records are loaded, each new column or kind would need a table of its own: a few of them will do.
     if (!this.#table || (this.#outgrown && (isLoaded || this.#live.size >= 2 * this.#made))) await this.#rebuild();
+    // The viewer draws later than it takes the rows: their number and bookmark would run ahead of what is seen.
+    if (this.#table) await this.#viewer.flush();
     this.#lock();
     this.shown = shown;
     this.isBegun = Boolean(this.#table);

@@ -23,8 +23,11 @@ const FRACTION = 4;
 
 // Whether a number has more digits than anybody wrote, such as a mean; and the first ones of it. The mouse shows all.
 export const isLong = (raw) => typeof raw === "number" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
-// The same of means that stand one below the other: with as many decimals each.
-export const roundedAlike = (raw) => (raw === 0 || Math.abs(raw) >= 10 ** (1 - FRACTION) ? raw.toFixed(FRACTION) : rounded(raw));
+// The same of means that stand one below the other: with as many decimals each, and fewer where one of them has tens.
+export function roundedAlike(raw, most) {
+  const decimals = most >= 10 ? FRACTION / 2 : FRACTION;
+  return raw === 0 || Math.abs(raw) >= 10 ** (1 - decimals) ? raw.toFixed(decimals) : rounded(raw);
+}
 export const rounded = (raw) => String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
 
 // How to write measures that stand side by side where there is room for a few digits only: with the same number of decimals.

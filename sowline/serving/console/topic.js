@@ -114,7 +114,7 @@ function KafkaTopics({ topic, found, error }) {
       <td data-label="Compacted after">${settings["cleanup.policy"].includes("compact") ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
       <td class="groups" data-label="Consumer groups">${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
   </table></div>
-  ${found.some(({ kind }) => kind === "changes") && html`<p class="muted">A record of the log makes one change, several or none, and a materializer that has been restarted writes some of them again: the log and the changes have different numbers of offsets.</p>`}`;
+  ${found.some(({ kind }) => kind === "changes") && html`<p class="muted">A record of the log makes one change, several or none, and a materializer that has been restarted writes some of them again: the log and the changes may have different numbers of offsets.</p>`}`;
 }
 
 // Where a message comes from: of a dead letter the place in the log, of a change the record.

@@ -72,7 +72,9 @@ function Row({ topic, topics, answer, seen, dead }) {
   const rates = ratesOf(topic.name);
   // What is true of one instant only has no place beside a state that is not known.
   const now = (text) => (seen ? "–" : text);
-  const newest = now(rate(meanOf(rates, answer.at)));
+  const mean = meanOf(rates, answer.at, topic.newest_seconds ?? undefined);
+  const newest = now(rate(mean));
+  const unmeasured = mean === undefined ? "This page has not been open for ten seconds yet" : undefined;
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
@@ -80,7 +82,7 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td data-label="Type">${kindOf(topic)}</td>
       <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s ${OVER}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} ${OVER}" /> <span>${newest}</span></span></td>
+      <td class="number" data-label="Changes/s ${OVER}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>

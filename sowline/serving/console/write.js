@@ -20,10 +20,11 @@ const TITLES = { edit: (name) => `Edit a record of ${name}`, sow_delete: (name) 
 
 const waysOf = (topic, isOne) => Object.keys(WAYS).filter((way) => (isOne || way !== "edit") && (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
 
-// A new record starts with the key fields, each with a value of the kind that the records have there.
+// A new record starts with the key fields, each a number or a text as the records have it. A time is left empty: the present
+// one is the key of no record of another year.
 function emptyRecord(topic, columns) {
   const record = {};
-  const begins = new Map(columns.map((one) => [one.path, isNumeric(one) ? 0 : one.kind === "datetime" ? new Date().toISOString() : ""]));
+  const begins = new Map(columns.map((one) => [one.path, isNumeric(one) ? 0 : ""]));
   for (const path of keyPaths(topic)) {
     const names = stepsOf(path);
     names.slice(0, -1).reduce((inner, name) => (inner[name] ??= {}), record)[names.at(-1)] = begins.get(path) ?? "";

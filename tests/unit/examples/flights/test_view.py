@@ -50,6 +50,23 @@ def test_latency() -> None:
     assert (view.came_s, view.written_s) == (1.75, 1.5)
 
 
+def test_a_stall() -> None:
+    """Nothing came for long although something was written; where nothing was written, as at night, there is none."""
+    view = View()
+    for written_s, came_s in ((1, 1.5), (30, 30.5), (31, 65.5), (32, 65.6), (100, 110.5)):
+        stamp = f"1970-01-01T00:{written_s // 60:02}:{written_s % 60:02}.000000Z"
+        view.take(Message("publish", sow_key="1", body=body(1), timestamp=stamp), came_s)
+    assert view.stalls == [(31, 65.5), (100, 110.5)]
+
+
+def test_the_summary_tells_what_became_of_visitors_commands() -> None:
+    """Refused ones are counted apart from those of the pipeline."""
+    numbers = (5, 5, 1, 0, 3, 5, 0, 0)
+    summary = Summary("JFK", *numbers, latencies_ms=[], by_visitors=3, refused_visits=2)
+    lines = [" ".join(line.split()) for line in summary.lines()]
+    assert lines[3:6] == ["refused among them 0", "commands of visitors 3", "refused commands of visitors 2"]
+
+
 def test_equal_views_have_no_differences() -> None:
     """Bodies that are what was expected, in any order of fields, make no sentence."""
     reordered = orjson.dumps(dict(reversed(orjson.loads(body(1)).items())))
@@ -108,8 +125,12 @@ def test_summary() -> None:
         "from Kafka to a subscriber, median 12 ms",
         "from Kafka to a subscriber, 99 of 100 within 12 ms",
     ]
-    last = summary._replace(latencies_ms=[19_120.0], outages=1).lines()[-1]
-    assert " ".join(last.split()) == "from Kafka to a subscriber, 99 of 100 within, outages included 19.1 s"
+    within = "99 of 100 within, stalls included"
+    slow = summary._replace(latencies_ms=[19_120.0])
+    for waited in (slow._replace(outages=1), slow._replace(stalls=1)):
+        last = waited.lines()[-1]
+        assert len(last) < 80, "a terminal would break it into two lines"
+        assert " ".join(last.split()) == f"from Kafka to a subscriber, {within} 19.1 s"
 
 
 def test_verdict() -> None:

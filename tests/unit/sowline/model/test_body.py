@@ -48,6 +48,20 @@ def test_a_body_that_is_no_json(body: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "got"),
+    [
+        (b"this is not JSON at all", "'this is not JSON at ' at line 1, column 1"),
+        (b'{"id":1,\n "is":nil}', "'nil}' at line 2, column 7"),
+    ],
+)
+def test_a_word_that_is_no_json(body: bytes, got: str) -> None:
+    """The message has the word itself, not the literal that begins with the same letter."""
+    with pytest.raises(SowlineError) as refused:
+        read_object(body)
+    assert refused.value.message == f"expected a JSON object, got {got}"
+
+
+@pytest.mark.parametrize(
     ("body", "kind"),
     [
         (b"[]", "an array"),
