@@ -170,7 +170,11 @@ def _kind_of_key(given: Any) -> str:
     return "[supplied]" if isinstance(given, (SuppliedKey, dict)) else "[fields]"
 
 
-TopicName = Annotated[str, AfterValidator(topic_name)]
+TopicName = Annotated[
+    str,
+    AfterValidator(topic_name),
+    Field(description="up to 200 letters, digits and . _ - /", json_schema_extra={"minLength": 1}),
+]
 KafkaName = Annotated[str, AfterValidator(_kafka_name)]
 KeyPath = Annotated[str, AfterValidator(_key_path)]
 KeyFields = Annotated[
