@@ -368,7 +368,7 @@ class Subscribed:
             [one["reason"] for one in messages if one.get("status") == "failure"]
             for messages in await self._read()
         )
-        # docs/deploy.md, "How gateways differ": a page has expired, too, if the log has moved without a change.
+        # docs/gateway.md, "How gateways differ": a page has expired, too, if the log has moved without a change.
         assert gateway == whole or (
             not whole and gateway == ["bookmark_expired"] and self.ask.skip_n is not None
         )
@@ -410,7 +410,7 @@ class Subscribed:
             assert gateway.records == whole.records
             assert step_of(gateway.live) == step_of(whole.live)
         else:
-            # docs/deploy.md, "How gateways differ": a whole group instead of the difference.
+            # docs/gateway.md, "How gateways differ": a whole group instead of the difference.
             self.is_exact, self.keeps_more = False, True
 
     async def prove(self) -> None:
@@ -859,7 +859,7 @@ class ShardsAgainstOne(RuleBasedStateMachine):
             rest.append((status, headers, found))
         assert rest[1] == rest[0]
         if any(bookmarks):
-            # docs/deploy.md, "How gateways differ": the bookmark is of the node that has the record.
+            # docs/gateway.md, "How gateways differ": the bookmark is of the node that has the record.
             whole, gateway = map(positions_of, bookmarks)
             assert gateway.items() <= whole.items()
             assert partition in gateway

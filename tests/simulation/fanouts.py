@@ -61,7 +61,7 @@ class Fanout(Process):
 
 
 class FanoutReader:
-    """Reads the fanout's topic from its beginning, as docs/kafka.md says, and checks each message."""
+    """Reads the fanout's topic from its beginning, as docs/fanout.md says, and checks each message."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
