@@ -8,10 +8,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from pathlib import Path
 from typing import TypeVar
 
 SECONDS_MAX = 90.0
 """Less than the limit of a test, so that what fails is the wait, which names what it waits for."""
+
+PAGE_TURN = "const turn = () => new Promise((done) => setTimeout(done, 5));"
+"""Defines in a script of a page what it awaits between two looks: the page itself goes on meanwhile."""
 
 T = TypeVar("T")
 
@@ -29,6 +33,19 @@ def clock_reaches(moment: float) -> None:
     """Wait until the machine's clock shows a time, in seconds since 1970: what is written then is of a later time."""
     while (left := moment - time.time()) > 0:
         time.sleep(left)
+
+
+def let_pass(seconds: float) -> None:
+    """Let a time go by until a fault happens, or while it lasts: for how long, the seed of the test decides.
+
+    It proves nothing: a test that uses it holds at any moment.
+    """
+    time.sleep(seconds)
+
+
+def program_until(path: Path) -> str:
+    """Return a program that goes on until there is a file, as a cell of a notebook does whose work takes long."""
+    return f"import pathlib, time\nwhile not pathlib.Path({str(path)!r}).exists(): time.sleep(0.1)"
 
 
 async def until(condition: Callable[[], object | Awaitable[object]], what: str = "the condition") -> None:

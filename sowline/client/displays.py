@@ -185,8 +185,8 @@ class Displays:
         self._by_name = {name: one for name, one in self._by_name.items() if one.heard_at >= left_at}
         return not self._by_name
 
-    def wait_seconds(self, now: float) -> float | None:
-        """Return after which time there is something to do even if nothing happens; None for never."""
+    def due_seconds(self, now: float) -> float | None:
+        """Return the time until there is something to do even if nothing happens; None for never."""
         return None if self._left_at is None else max(self._left_at + LEAVE_SECONDS - now, 0.0)
 
     def pause_seconds(self, now: float) -> float:

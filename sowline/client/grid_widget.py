@@ -76,13 +76,13 @@ class GridWidget(anywidget.AnyWidget):
         try:
             while not self._is_closed.is_set():
                 with self._lock:
-                    timeout_seconds = self._displays.wait_seconds(time.monotonic())
+                    timeout_seconds = self._displays.due_seconds(time.monotonic())
                 self._woken.wait(timeout_seconds)
                 self._woken.clear()
                 # Whatever else happens in this pause goes into the same batches.
                 if self._is_closed.wait(self._displays.pause_seconds(time.monotonic())):
                     return
-                self._wait_for_step()
+                self._watch_next_step()
                 with self._lock:
                     self._send_batches()
                     is_over = self._displays.drop_silent(time.monotonic())
@@ -92,7 +92,7 @@ class GridWidget(anywidget.AnyWidget):
             log.exception("%r can no longer be kept up to date", self)
             self.close()
 
-    def _wait_for_step(self) -> None:
+    def _watch_next_step(self) -> None:
         """Let the next step of the view wake the thread: one of those that are not in the next batches yet."""
         if not self._waits_for_step and self._view.error is None:
             self._waits_for_step = True

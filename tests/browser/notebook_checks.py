@@ -22,7 +22,7 @@ from sowline.runtime.ports import HOST, free_port
 from tests.browser.notebook_programs import notebook_program, running_program
 from tests.browser.seen import browser
 from tests.integration.services import Service, System, system
-from tests.waiting import wait_for
+from tests.waiting import program_until, wait_for
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -199,8 +199,7 @@ def test_a_grid_is_live_until_its_cell_is_deleted(desk: Desk) -> None:
     """Changes appear, also while a cell runs. The service has no subscription after the cell."""
     desk.publish(*records(range(1, 4)))
     done = desk.directory / "done"
-    busy = f"import pathlib, threading\nwhile not pathlib.Path({str(done)!r}).exists(): threading.Event().wait(0.1)"
-    desk.notebook(desk.widget("root"), busy)
+    desk.notebook(desk.widget("root"), program_until(done))
     expect(desk.grid().locator("tbody tr")).to_have_count(3)
     desk.run(RUN)
     expect(desk.page.locator(".jp-InputPrompt").nth(1)).to_have_text("[*]:")

@@ -13,14 +13,17 @@ from playwright.sync_api import expect
 from tests.browser.conftest import flight
 from tests.browser.seen import Console
 from tests.integration.served import Served, ServedTopic
+from tests.waiting import PAGE_TURN
 
 pytestmark = pytest.mark.needs("chromium")
 
-LOOKS = """async ([looks, marks]) => {
+LOOKS = (
+    f"async ([looks, marks]) => {{ {PAGE_TURN}"
+    """
   const table = document.querySelector("perspective-viewer-datagrid").regular_table;
   const found = {looks: 0, marks: 0, wrong: [], unsorted: []};
   while (found.looks < looks || found.marks < marks) {
-    await new Promise((done) => setTimeout(done, 5));
+    await turn();
     found.looks += 1;
     const rows = [...table.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")]);
     const texts = rows.map((cells) => cells.map((cell) => cell.textContent));
@@ -36,6 +39,7 @@ LOOKS = """async ([looks, marks]) => {
   }
   return found;
 }"""
+)
 """Looks at the rows many times, and returns what it has seen of marked rows and of the order by `updated`."""
 
 

@@ -6,7 +6,6 @@ test-all` takes 10,000 of each.
 
 import os
 import random
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
@@ -20,7 +19,7 @@ from tests.clients.drivers import Driver, in_chromium, in_node, page_server
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.load import new_seed
 from tests.integration.services import Service, System, system
-from tests.waiting import SECONDS_MAX, wait_for
+from tests.waiting import SECONDS_MAX, let_pass, wait_for
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.usefixtures("package")]
 
@@ -124,7 +123,7 @@ class Twins:
 def restart(service: Service, dice: random.Random) -> None:
     """Kill the service the hard way, and start it again."""
     service.kill()
-    threading.Event().wait(dice.uniform(0, 0.3))
+    let_pass(dice.uniform(0, 0.3))
     service.start()
     service.wait_ready()
 

@@ -54,13 +54,39 @@ OPTIONS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
 MODULES = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
 
 
+SLEEPERS_IN_TYPESCRIPT = {"clients/typescript/test/fakeSocket.ts": "waits until a socket is there"}
+"""Modules of the client's tests that set a timer, each with its reason: all others have the clock of a test."""
+
+SLEEP = re.compile(
+    r"\b(sleep|setTimeout|setInterval|wait_for_timeout|waitForTimeout)\(|\bEvent\(\)\.wait\(\s*[^)\s]|\bAtomics\.wait\("
+)
+"""What sleeps in the text of a program, in Python or JavaScript."""
+
+
+def is_of_nobody(node: ast.AST) -> bool:
+    """Whether this is the wait of an event that nobody else has, so that nobody can set it."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="wait", value=ast.Call(func=made))):
+            return ast.unparse(made).rpartition(".")[2] in ("Condition", "Event")
+    return False
+
+
 def sleeps(tree: ast.AST) -> Iterator[int]:
     """Yield the lines of a module that sleep, or that are programs which do."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="sleep") | ast.Attribute(attr="sleep")):
+            case ast.Call(
+                func=ast.Name(id="sleep" | "wait_for_timeout")
+                | ast.Attribute(attr="sleep" | "wait_for_timeout")
+            ):
                 yield node.lineno
-            case ast.Constant(value=str(text)) if re.search(r"\bsleep\(", text):
+            case ast.ImportFrom(names=names) if any(one.name == "sleep" and one.asname for one in names):
+                yield node.lineno
+            case ast.Call(args=[first, *_]) if is_of_nobody(node) or is_of_nobody(first):
+                yield node.lineno
+            case ast.Call(keywords=[_, *_]) if is_of_nobody(node):
+                yield node.lineno
+            case ast.Constant(value=str(text)) if SLEEP.search(text):
                 yield node.lineno
 
 
@@ -91,12 +117,28 @@ def test_only_the_helpers_sleep() -> None:
         ("async def f():\n    await asyncio.sleep(0)", 1),
         ("sleep(2)", 1),
         ("P = 'import time; time.sleep(60)'", 1),
+        ("from time import sleep as nap", 1),
+        ("threading.Event().wait(0.5)", 1),
+        ("Event().wait(timeout=0.5)", 1),
+        ("async def f():\n    await asyncio.wait_for(asyncio.Event().wait(), 1)", 1),
+        ("page.wait_for_timeout(1500)", 1),
+        ("P = 'await new Promise((done) => setTimeout(done, 5))'", 1),
+        ("P = f'while not {path}: threading.Event().wait(0.1)'", 1),
+        ("ended.wait(0.5)\nsetTimeout(1)\nP = 'setTimeout'", 0),
+        ("async def f():\n    await asyncio.Event().wait()", 0),
         ("patch('time.sleep')\nasleep(1)\nwait_for(x, 'sleep')", 0),
     ],
 )
 def test_what_is_a_sleep(text: str, found: int) -> None:
-    """A call by any of its names, also in a program's text; not the name alone."""
+    """A call by any of its names, a wait for what can't happen, and both in a program's text; not the name alone."""
     assert len([*sleeps(ast.parse(text))]) == found
+
+
+def test_only_a_helper_of_the_client_sleeps() -> None:
+    """The tests of the TypeScript client have timers of their own, which they move on."""
+    paths = (ROOT / "clients/typescript/test").rglob("*.ts*")
+    found = {str(path.relative_to(ROOT)) for path in paths if SLEEP.search(path.read_text())}
+    assert sorted(found) == sorted(SLEEPERS_IN_TYPESCRIPT)
 
 
 @pytest.mark.parametrize(("mark", "listed"), [("timeout", LONGER), ("random_order", IN_ORDER)])

@@ -60,6 +60,11 @@ class Publishers:
     def __exit__(self, *ignored: object) -> None:
         self.stop()
 
+    def wait_written(self, count: int) -> None:
+        """Wait until so many more commands are written, or until the last one is."""
+        goal = min(self.written + count, len(self._threads) * COMMANDS_MAX)
+        wait_for(lambda: self.written >= goal or self._errors, f"{count} more commands to be written")
+
     def stop(self) -> None:
         """Stop writing; all that was written is with Kafka."""
         self._stop.set()

@@ -15,7 +15,7 @@ from sowline import AsyncClient, Client, LocalView, SowlineError
 from sowline.language.expressions.order import parse_order
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import Service, System, system
-from tests.waiting import SECONDS_MAX
+from tests.waiting import SECONDS_MAX, let_pass
 
 KINDS = ("followed", "killed", "saved", "shared", "replaced", "async", "callbacks", "page")
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
@@ -190,14 +190,14 @@ def test_views_outlive_their_service(served: Served, running: Service) -> None:
         for view in views:
             view.__enter__()
         dice = random.Random(seed)
-        with Publishers(served.system, topic, seed, 2):
+        with Publishers(served.system, topic, seed, 2) as publishers:
             for _ in range(2):
-                threading.Event().wait(dice.uniform(0.1, 0.6))
+                publishers.wait_written(dice.randrange(100, 600))
                 running.kill()
-                threading.Event().wait(dice.uniform(0.0, 0.3))
+                let_pass(dice.uniform(0.0, 0.3))
                 running.start()
                 running.wait_ready()
-            threading.Event().wait(dice.uniform(0.1, 0.4))
+            publishers.wait_written(dice.randrange(100, 400))
         served.settle(topic)
         for view, follower, reading in zip(views, followers, READINGS, strict=True):
             expected = found(client, topic, reading)
@@ -257,8 +257,8 @@ def test_views_of_one_client_share_messages(served: Served) -> None:
         views = [client.local_view(topic, delta=bool(n % 3), **reading) for n, reading in enumerate(readings)]
         for view in views:
             view.__enter__()
-        with Publishers(served.system, topic, seed, 1):
-            threading.Event().wait(0.5)
+        with Publishers(served.system, topic, seed, 1) as publishers:
+            publishers.wait_written(300)
         served.settle(topic)
         for view, reading in zip(views, readings, strict=True):
             wait_until_equal(view, found(client, topic, reading))
@@ -315,7 +315,7 @@ def test_views_are_replaced_during_changes_and_lost_connections(served: Served, 
             replacing = threading.Thread(target=view.replace, kwargs=last)
             replacing.start()
             if number % 4 == 3:
-                threading.Event().wait(dice.choice((0, 0, 0.001, 0.005, 0.02)))
+                let_pass(dice.choice((0, 0, 0.001, 0.005, 0.02)))
                 running.kill()
                 running.start()
                 running.wait_ready()

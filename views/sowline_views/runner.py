@@ -73,7 +73,7 @@ class ViewRunner(Runner[PartialsOutput]):
 
     def _turn(self) -> None:
         is_busy = self._advance_loads()
-        messages = self._poll(0.0 if is_busy else self._wait())
+        messages = self._poll(0.0 if is_busy else self._poll_seconds())
         self._take_joined()
         self._take(messages)
         self._warn_of_large_states()
@@ -201,8 +201,8 @@ class ViewRunner(Runner[PartialsOutput]):
                     bytes_max=large.bytes_max,
                 )
 
-    def _wait(self) -> float:
-        """Return for how many seconds to wait for the next change."""
+    def _poll_seconds(self) -> float:
+        """Return for how many seconds a poll waits for the next change."""
         if self._joined is not None:
             return JOIN_POLL_SECONDS
         if not self._interval:

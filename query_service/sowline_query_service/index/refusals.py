@@ -36,7 +36,7 @@ class Refusals:
         # (test_what_goes_before_it_is_used_is_refused_to_those_who_want_the_same).
         return refusal is not None and refusal.wanted in (None, wanted)
 
-    def wait(self, wanted: frozenset[Path]) -> None:
+    def awaited(self, wanted: frozenset[Path]) -> None:
         """Note that a query waits for these memo indexes; one that is dropped before the query uses it is refused."""
         if len(self._awaited) > PATHS_MAX:
             self._awaited.clear()

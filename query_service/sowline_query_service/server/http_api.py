@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -87,7 +88,7 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
             "changes_behind": self._state.changes_behind(held),
             "newest_seconds": _seconds_since(held.changed_time),
             "subscriptions": self._context.dispatcher.live_in(topic),
-            **({"indexes": held.indexes.statistics()} if rights.is_admin else {}),
+            **({"indexes": _described_indexes(held)} if rights.is_admin else {}),
         }
 
     async def _fields(self, request: HttpRequest, rights: Rights) -> Response:
@@ -159,6 +160,12 @@ def _transaction_fields(found: OpenTransaction | None) -> dict[str, Any]:
         return {}
     written = None if found.written is None else iso_time(found.written)
     return {"transaction": {"offset": found.offset, "written": written}}
+
+
+def _described_indexes(topic: TopicState) -> list[dict[str, Any]]:
+    # Else all indexes of a topic that was not queried since it was empty have the same few bytes.
+    topic.indexes.keep_up(0)
+    return [asdict(one) for one in topic.indexes.statistics()]
 
 
 def _lag_fields(topic: TopicState) -> dict[str, Any]:

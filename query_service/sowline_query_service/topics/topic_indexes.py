@@ -8,9 +8,9 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -51,6 +51,16 @@ SELECTIVE = 10
 """A hash index that finds more than one in this many records is not used: memo indexes are faster then."""
 
 _DONE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatistics:
+    """The kind of an index, the paths of its fields, an estimate of its memory, and how many queries have used it."""
+
+    kind: str
+    fields: str
+    bytes: int
+    uses: int
 
 
 class Indexes:
@@ -160,7 +170,7 @@ class Indexes:
         """Lend the steps that fill new indexes; after them, the indexes exist."""
         assert not self._making, "some indexes are made at a time"
         self._making = [*columns, *hashes]
-        self._refusals.wait(wanted)
+        self._refusals.awaited(wanted)
         self._use(wanted)
         if self._rows.changed is None:
             self._rows.changed = set()  # from here on: a row may change after its step
@@ -195,11 +205,11 @@ class Indexes:
 
     # keeping up to date
 
-    def keep_up(self) -> None:
-        """If more than `AT_ONCE` changed rows wait, index some, so that at most that many are left for a query."""
+    def keep_up(self, left_max: int = AT_ONCE) -> None:
+        """If more than `left_max` changed rows wait, index some, so that at most that many are left for a query."""
         changed = len(self._rows.changed or ())
-        if changed > AT_ONCE:
-            self._refresh(max(2 * CHUNK, changed - AT_ONCE))
+        if changed > left_max:
+            self._refresh(max(2 * CHUNK, changed - left_max))
 
     def _refresh(self, limit: int | None = None) -> None:
         changed = self._rows.changed
@@ -231,15 +241,14 @@ class Indexes:
         columns = sum(column.nbytes for column in self._columns.values())
         return columns + sum(index.nbytes for index in self._hashes)
 
-    def statistics(self) -> list[dict[str, Any]]:
-        """Return the kind, the fields, the estimated memory, and the number of uses of each index."""
-        self._refresh()  # else all indexes of a topic that was not queried since it was empty have the same few bytes
+    def statistics(self) -> tuple[IndexStatistics, ...]:
+        """Return the statistics of each index, without the changed rows that `keep_up` has left."""
         hashes = ((HASH_INDEX, ",".join(map(str, index.paths)), index.nbytes) for index in self._hashes)
         memos = ((MEMO_INDEX, str(path), column.nbytes) for path, column in self._columns.items())
-        return [
-            {"kind": kind, "fields": fields, "bytes": nbytes, "uses": self._uses[fields]}
+        return tuple(
+            IndexStatistics(kind, fields, nbytes, self._uses[fields])
             for kind, fields, nbytes in (*hashes, *memos)
-        ]
+        )
 
     @property
     def paths(self) -> frozenset[Path]:

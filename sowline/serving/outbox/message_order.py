@@ -29,14 +29,14 @@ class MessageOrder:
         # change: the client would get a message of a subscription that it has ended
         # (test_an_acknowledgement_passes_a_group_of_which_nothing_waits).
         if self._waiting_of is not None and not self._waiting_of.isdisjoint(of):
-            self._wait(message, of)
+            self._hold_back(message, of)
         else:
             self._send(message)
 
     def put_behind(self, message: bytes, of: Iterable[str]) -> None:
         """Put a message of subscriptions, or an answer; if a group is open, it waits for the end of the group."""
         if self.is_open:
-            self._wait(message, of)
+            self._hold_back(message, of)
         else:
             self._send(message)
 
@@ -44,7 +44,7 @@ class MessageOrder:
         """Put messages as `put_behind` does; `of` has the subscriptions of each."""
         if self.is_open:
             for message, names in zip(messages, of, strict=True):
-                self._wait(message, names)
+                self._hold_back(message, names)
             return
         assert len(of) == len(messages), "each message is for some subscriptions"
         if self.ready is None:
@@ -97,7 +97,7 @@ class MessageOrder:
             self.ready.append(message)
         self.ready_bytes += len(message)
 
-    def _wait(self, message: bytes, of: Iterable[str]) -> None:
+    def _hold_back(self, message: bytes, of: Iterable[str]) -> None:
         if self._waiting is None or self._waiting_of is None:
             self._waiting, self._waiting_of = [], set()
         assert self.is_open, "only during a group a message waits"

@@ -9,7 +9,7 @@ A, B, C = map(parse_path, ("/a", "/b", "/c"))
 def test_what_goes_before_it_is_used_is_refused_to_those_who_want_the_same() -> None:
     """Others may have room for it."""
     refusals = Refusals()
-    refusals.wait(frozenset({A, B}))
+    refusals.awaited(frozenset({A, B}))
     refusals.dropped(A)
     assert refusals.applies(A, {A, B})
     assert not refusals.applies(A, {A})
@@ -20,7 +20,7 @@ def test_what_goes_before_it_is_used_is_refused_to_those_who_want_the_same() -> 
 def test_what_goes_after_it_was_used_is_not_refused() -> None:
     """The next query makes it again."""
     refusals = Refusals()
-    refusals.wait(frozenset({A}))
+    refusals.awaited(frozenset({A}))
     refusals.answered({A})
     refusals.dropped(A)
     assert not refusals.applies(A, {A})
@@ -53,7 +53,7 @@ def test_refusals_have_a_limit() -> None:
     refusals = Refusals()
     for number in range(PATHS_MAX + 1):
         path = parse_path(f"/f{number}")
-        refusals.wait(frozenset({path}))
+        refusals.awaited(frozenset({path}))
         refusals.dropped(path)
         assert refusals.applies(path, {path})
     assert parse_path("/f0") not in refusals

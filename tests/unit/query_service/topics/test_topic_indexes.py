@@ -122,17 +122,17 @@ def test_a_small_topic_is_indexed_at_once() -> None:
 def test_statistics_of_indexes() -> None:
     """The kind of each, its fields, its memory, and how many queries it has led or sorted."""
     topic = filled(10, ", hash_indexes: [[/b]]")
-    assert topic.indexes.statistics() == []
+    assert topic.indexes.statistics() == ()
     assert topic.indexes.at_hand(A, parse_order("/b"))
     topic.indexes.access_path(A, ())
     topic.indexes.access_path(A, ())
     topic.indexes.sorting(parse_order("/b"), 10)
-    statistics = {one["fields"]: one for one in topic.indexes.statistics()}
-    assert {fields: (one["kind"], one["uses"]) for fields, one in statistics.items()} == {
+    statistics = {one.fields: one for one in topic.indexes.statistics()}
+    assert {fields: (one.kind, one.uses) for fields, one in statistics.items()} == {
         "/a": ("memo index", 2),
         "/b": ("memo index", 1),
     }
-    assert all(one["bytes"] > 0 for one in statistics.values())
+    assert all(one.bytes > 0 for one in statistics.values())
 
 
 def test_sizes_are_those_of_the_records_that_are_there() -> None:
@@ -142,7 +142,8 @@ def test_sizes_are_those_of_the_records_that_are_there() -> None:
     asked(topic, "/a = 'x' OR /b = 'x'")
     for number in range(2 * CHUNK):
         topic.put(number, a="x", b=str(number))
-    bytes_of = {one["fields"]: one["bytes"] for one in topic.indexes.statistics()}
+    topic.indexes.keep_up(0)
+    bytes_of = {one.fields: one.bytes for one in topic.indexes.statistics()}
     assert bytes_of["/a"] > 2 * CHUNK
     assert bytes_of["/b"] > 10 * bytes_of["/a"]
 

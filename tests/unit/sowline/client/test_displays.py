@@ -245,7 +245,7 @@ def test_a_malformed_message_changes_nothing(message: object) -> None:
     displays.take(message, 0)
     displays.take({"kind": "answer", "display": "page", "number": 1}, 0)
     assert displays.batches(0, View().rows) == []
-    assert displays.wait_seconds(0) is None
+    assert displays.due_seconds(0) is None
 
 
 def leave(name: str) -> Json:
@@ -258,7 +258,7 @@ def test_a_widget_is_over_after_its_last_display() -> None:
     displays, _ = shown(View(), "page")
     assert displays.drop_silent(100) is False
     displays.take(leave("page"), 100)
-    assert displays.wait_seconds(101) == LEAVE_SECONDS - 1
+    assert displays.due_seconds(101) == LEAVE_SECONDS - 1
     assert displays.drop_silent(101) is False
     assert displays.drop_silent(100 + LEAVE_SECONDS) is True
 
@@ -287,7 +287,7 @@ def test_displays_that_are_left(then: Callable[[Displays, View, Page], None], *,
     displays.take(leave("page"), 100)
     then(displays, view, other)
     assert displays.drop_silent(100 + LEAVE_SECONDS) is is_over
-    assert displays.wait_seconds(200) is None
+    assert displays.due_seconds(200) is None
 
 
 def test_there_are_so_many_displays() -> None:
