@@ -112,6 +112,7 @@ class OpenWindows:
         for name, other in entered.items():
             if other is not window:
                 self._leave(name, other)
+        assert window.users > 0, "who has entered was counted"
         self.window = window
         return window
 

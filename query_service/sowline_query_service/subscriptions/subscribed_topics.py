@@ -101,6 +101,7 @@ class SubscribedTopics:
 
     def move_to(self, positions: PositionsByLog) -> None:
         """Continue from these positions."""
+        assert positions.keys() >= self.logs, "it continues in each topic"
         for live in self._live:
             live.stand_at(positions[live.log])
 
@@ -117,6 +118,7 @@ class SubscribedTopics:
         """
         self.halts += 1
         self.leave(dispatcher)
+        assert not any(live.live.is_set() for live in self._live), "what is halted follows nothing"
         self.move_to(self.sent)
 
     def flush(self) -> None:
