@@ -63,8 +63,8 @@ SLEEP = re.compile(
 """What sleeps in the text of a program, in Python or JavaScript."""
 
 
-def is_of_nobody(node: ast.AST) -> bool:
-    """Whether this is the wait of an event that nobody else has, so that nobody can set it."""
+def is_endless(node: ast.AST) -> bool:
+    """Whether this waits for an event that no other code has, so that it is never set."""
     match node:
         case ast.Call(func=ast.Attribute(attr="wait", value=ast.Call(func=made))):
             return ast.unparse(made).rpartition(".")[2] in ("Condition", "Event")
@@ -82,9 +82,9 @@ def sleeps(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
             case ast.ImportFrom(names=names) if any(one.name == "sleep" and one.asname for one in names):
                 yield node.lineno
-            case ast.Call(args=[first, *_]) if is_of_nobody(node) or is_of_nobody(first):
+            case ast.Call(args=[first, *_]) if is_endless(node) or is_endless(first):
                 yield node.lineno
-            case ast.Call(keywords=[_, *_]) if is_of_nobody(node):
+            case ast.Call(keywords=[_, *_]) if is_endless(node):
                 yield node.lineno
             case ast.Constant(value=str(text)) if SLEEP.search(text):
                 yield node.lineno
