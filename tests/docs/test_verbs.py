@@ -1,6 +1,6 @@
 """What is named `wait` waits, what ends in `_now` doesn't, and `statistics` reads.
 
-Whoever calls one of them in the event loop, or under a lock, goes by its name.
+A caller in the event loop, or under a lock, goes by its name.
 """
 
 import ast
