@@ -25,6 +25,7 @@ from tests.chart.conftest import (
 from tests.chart.kubernetes_schemas import NEWEST, OLDEST, VERSIONS
 
 ROOT = CHART.parents[1]
+PLATFORMS = ROOT / "docs/platforms.md"
 SERVICES = {"materializer": 8081, "query-service": 8080, "views": 8083, "fanout": 8082}
 GATEWAY = "gateway"
 PORTS = {**SERVICES, GATEWAY: 8070}
@@ -47,6 +48,13 @@ def pods(objects: Objects) -> dict[str, Any]:
 def environment(pod: Any) -> dict[str, str | None]:
     """Return a pod's environment; None is a value from elsewhere."""
     return {variable["name"]: variable.get("value") for variable in pod["containers"][0]["env"]}
+
+
+def test_the_versions_are_on_the_page() -> None:
+    """Those whose schemas the chart is checked against, and the oldest that it accepts."""
+    (row,) = (line for line in PLATFORMS.read_text().splitlines() if line.startswith("| Kubernetes |"))
+    minors = [version.removeprefix("v").rpartition(".")[0] for version in VERSIONS]
+    assert f"schemas of {', '.join(minors[:-1])} and {minors[-1]} | {minors[0]} and later |" in row
 
 
 @pytest.mark.parametrize("kubernetes", VERSIONS)
