@@ -71,10 +71,26 @@ def is_endless(node: ast.AST) -> bool:
     return False
 
 
+def is_short(node: ast.AST) -> bool:
+    """Whether this is a number of seconds below one: nothing that a test waits for comes so soon on every machine."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value < 1
+
+
+def polled(tree: ast.AST) -> set[int]:
+    """Return the lines of waits that are the condition of a loop: it ends with the event, whatever the seconds."""
+    loops = (node.test for node in ast.walk(tree) if isinstance(node, ast.While))
+    return {inner.lineno for test in loops for inner in ast.walk(test) if isinstance(inner, ast.Call)}
+
+
 def sleeps(tree: ast.AST) -> Iterator[int]:
     """Yield the lines of a module that sleep, or that are programs which do."""
+    conditions = polled(tree)
     for node in ast.walk(tree):
         match node:
+            case ast.Call(func=ast.Attribute(attr="wait"), args=args, keywords=named) if (
+                any(map(is_short, [*args, *(one.value for one in named)])) and node.lineno not in conditions
+            ):
+                yield node.lineno
             case ast.Call(
                 func=ast.Name(id="sleep" | "wait_for_timeout")
                 | ast.Attribute(attr="sleep" | "wait_for_timeout")
@@ -124,7 +140,10 @@ def test_only_the_helpers_sleep() -> None:
         ("page.wait_for_timeout(1500)", 1),
         ("P = 'await new Promise((done) => setTimeout(done, 5))'", 1),
         ("P = f'while not {path}: threading.Event().wait(0.1)'", 1),
-        ("ended.wait(0.5)\nsetTimeout(1)\nP = 'setTimeout'", 0),
+        ("ended.wait(0.5)", 1),
+        ("async def f():\n    await asyncio.wait([task], timeout=0.05)", 1),
+        ("while not ended.wait(0.5):\n    look()", 0),
+        ("ended.wait(5)\nsetTimeout(1)\nP = 'setTimeout'", 0),
         ("async def f():\n    await asyncio.Event().wait()", 0),
         ("patch('time.sleep')\nasleep(1)\nwait_for(x, 'sleep')", 0),
     ],

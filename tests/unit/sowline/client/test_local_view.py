@@ -23,7 +23,7 @@ from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
 from sowline.wire.client_message import read_frame
-from tests.waiting import as_soon_as, loop_turns
+from tests.waiting import as_soon_as, let_pass, loop_turns
 
 Json = dict[str, Any]
 
@@ -483,7 +483,7 @@ def interrupt_once_waiting(view: LocalView, ended: threading.Event) -> None:
     waiting = False
     while not waiting and not ended.wait(0.01):
         waiting = bool(view._waiting)
-    ended.wait(0.05)
+    let_pass(0.05)
     signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
     if not ended.wait(5):
         view._fail(SowlineError("internal", "the signal was missed"))

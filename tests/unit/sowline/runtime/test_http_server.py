@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from sowline.runtime.connections import Connections
 from sowline.runtime.http_server import HttpProtocol, HttpServer, StrictConnection, listening
+from tests.waiting import pace
 
 HOST = "127.0.0.1"
 SECONDS = 0.3
@@ -79,7 +80,7 @@ async def test_a_request_that_trickles_ends(head: bytes) -> None:
         reading = asyncio.create_task(reader.read())
         while not reading.done():
             writer.write(b"x" if head else b"")
-            await asyncio.wait([reading], timeout=0.05)
+            await pace(0.05)
         answer = b"" if reading.exception() is not None else reading.result()
         assert answer.partition(b"\r\n")[0][9:12] in (b"401" if head.startswith(b"POST") else b"408", b"")
         writer.close()
