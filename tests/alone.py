@@ -59,7 +59,7 @@ def measure(module: str) -> Measured:
 
 
 def branch_options(module: str) -> list[str]:
-    """Return what pytest is told besides, for a module whose branches count."""
+    """Return the further options of pytest for a module whose branches count."""
     return ["--cov-branch"] if module.startswith(tuple(f"{package}/" for package in BRANCHES)) else []
 
 

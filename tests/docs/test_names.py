@@ -5,7 +5,8 @@ A duration of 500 is half a second to one function and eight minutes to another;
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 import pytest
 
@@ -197,6 +198,12 @@ def is_short(name: str) -> bool:
     return not name.startswith("__") and any(SHORT.fullmatch(word.lower()) for word in _WORD.findall(name))
 
 
+def check_units(found: AbstractSet[str], exceptions: Mapping[str, str]) -> None:
+    """Check that the names without a unit are exactly the exceptions."""
+    assert sorted(found - exceptions.keys()) == [], "expected a unit at the end of each name"
+    assert sorted(exceptions.keys() - found) == [], "expected exceptions that there are"
+
+
 def test_measures_have_units() -> None:
     """In the name of the parameter, where it is called by name, or in the list of exceptions."""
     found = {
@@ -205,8 +212,7 @@ def test_measures_have_units() -> None:
         for function, name in numbers_of(tree_of(path))
         if lacks_unit(name)
     }
-    assert sorted(found - EXCEPTIONS.keys()) == [], "expected a unit at the end of each name"
-    assert sorted(EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
+    check_units(found, EXCEPTIONS)
 
 
 def test_fields_have_units() -> None:
@@ -217,8 +223,7 @@ def test_fields_have_units() -> None:
         for one, name in numeric_fields_of(tree_of(path))
         if lacks_unit(name)
     }
-    assert sorted(found - FIELD_EXCEPTIONS.keys()) == [], "expected a unit at the end of each name"
-    assert sorted(FIELD_EXCEPTIONS.keys() - found) == [], "expected exceptions that there are"
+    check_units(found, FIELD_EXCEPTIONS)
 
 
 def test_names_are_whole_words() -> None:

@@ -14,7 +14,7 @@ async def test_a_window_that_has_failed_makes_room_for_its_successor() -> None:
         client = server.connect()
         client.ask("sow_and_subscribe", sub_id="s", options=TOTALS)
         await client.read()
-        # A third group, which is one too many, and which is gone again before the client is told.
+        # A third group, one more than allowed, which is gone again before the client gets the failure.
         server.put({"id": 7, "n": 1, "g": 7})
         server.put(None, key=7)
         client.ask("sow_and_subscribe", sub_id="s", options=f"{TOTALS},replace")
