@@ -58,7 +58,6 @@ class Node:
         self.port = free_port()
         self.context = self.server.context
         self._uvicorn: uvicorn.Server | None = None
-        self._serving: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -80,10 +79,11 @@ class Node:
             timeout_graceful_shutdown=1,
             lifespan="off",
         )
+        config.load()
         self._uvicorn = server = uvicorn.Server(config)
-        server.config.load()
-        self._serving = asyncio.create_task(server.serve())
-        await until(lambda: server.started)
+        server.lifespan = config.lifespan_class(config)
+        # Without `serve`: it looks ten times a second whether it should end, and most tests take less than that.
+        await server.startup()
 
     def take(self, event: Event, partition: int) -> None:
         """Apply an event of the changes topic, if the node holds its partition."""
@@ -106,14 +106,15 @@ class Node:
 
     async def stop(self) -> None:
         """Cut all connections, and answer no more."""
-        if self._uvicorn is None or self._serving is None:
+        if self._uvicorn is None:
             return
-        for protocol in list(self._uvicorn.server_state.connections):
+        server, self._uvicorn = self._uvicorn, None
+        for listening in server.servers:
+            listening.close()
+        for protocol in list(server.server_state.connections):
             if protocol.transport is not None:
                 protocol.transport.abort()
-        self._uvicorn.should_exit = self._uvicorn.force_exit = True
-        await self._serving
-        self._uvicorn = self._serving = None
+        await until(lambda: not server.server_state.tasks, "the answers of a node that stops")
 
 
 class Rig:
@@ -146,7 +147,6 @@ class Rig:
     async def running(self) -> AsyncIterator["Rig"]:
         """Run the nodes, and wait until the gateway knows them."""
         async with AsyncExitStack() as stack:
-            # All at once: a server looks only now and then whether it should end.
             stack.push_async_callback(self._stop)
             await asyncio.gather(*(node.start() for node in self.nodes))
             announcements = Announcements([node.url for node in self.nodes], self.http)
