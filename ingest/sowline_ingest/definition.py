@@ -120,10 +120,12 @@ class _PipelineModel(PlainNumbers, BaseModel):
 class _Read(_PipelineModel):
     """The fields that all kinds of sources share. `ddl` is the field `schema`."""
 
-    format: Literal["json", "csv", "parquet", "debezium", CodecType]
-    header: bool = False
+    format: Literal["json", "csv", "parquet", "debezium", CodecType] = Field(
+        description="how rows are written"
+    )
+    header: bool = Field(default=False, description="for csv: whether files begin with a line of names")
     ddl: str = Field(alias="schema", description="required for each format without its own schema")
-    options: Options = {}
+    options: Options = Field(default={}, description="further options for Spark's reader")
 
     @model_validator(mode="before")
     @classmethod
@@ -164,8 +166,8 @@ class _Read(_PipelineModel):
 class LookupTable(_Read):
     """Files that statements may join with, as they are when the pipeline starts."""
 
-    directory: str = Field(min_length=1)
-    format: Literal["json", "csv", "parquet"]
+    directory: str = Field(min_length=1, description="the directory of the files, or its URL")
+    format: Literal["json", "csv", "parquet"] = Field(description="how rows are written")
 
     @property
     def is_multi_line(self) -> bool:
@@ -176,8 +178,8 @@ class LookupTable(_Read):
 class Source(_Read):
     """The source of rows: a Kafka topic, or the files that appear in a directory."""
 
-    kafka: KafkaName = ""
-    directory: str = ""
+    kafka: KafkaName = Field(default="", description="the Kafka topic that rows are read from")
+    directory: str = Field(default="", description="the directory whose files are read, or its URL")
     message_format: MessageFormat | None = Field(
         default=None, description="the options of a format without schemas, as in a topic's message_format"
     )
@@ -258,10 +260,14 @@ class Source(_Read):
 class TransformStep(_PipelineModel):
     """One transform: new columns, a condition, columns to drop, or a query; the others are None."""
 
-    columns: dict[OwnColumn, Expression] | None = Field(default=None, min_length=1)
-    where: Expression | None = None
-    drop: tuple[OwnColumn, ...] | None = Field(default=None, min_length=1)
-    select: Expression | None = None
+    columns: dict[OwnColumn, Expression] | None = Field(
+        default=None, min_length=1, description="columns to add or replace, and their Spark SQL expressions"
+    )
+    where: Expression | None = Field(default=None, description="the Spark SQL condition of the rows to keep")
+    drop: tuple[OwnColumn, ...] | None = Field(default=None, min_length=1, description="columns to remove")
+    select: Expression | None = Field(
+        default=None, description="a Spark SQL query whose result replaces the rows"
+    )
 
     @model_validator(mode="after")
     def _one_of_four(self) -> Self:
@@ -275,7 +281,7 @@ class TransformStep(_PipelineModel):
 class Check(_PipelineModel):
     """A condition that each row must meet; a row that does not meet it becomes a dead letter with the message."""
 
-    expect: Expression
+    expect: Expression = Field(description="the Spark SQL condition that each row must meet")
     message: str = Field(default="", description="the expression if empty")
 
     @model_validator(mode="before")
@@ -289,23 +295,37 @@ class Check(_PipelineModel):
 class Pipeline(_PipelineModel):
     """The whole file of a pipeline."""
 
-    name: Annotated[str, AfterValidator(_name)]
+    name: Annotated[str, AfterValidator(_name)] = Field(
+        description="the name of the publisher of its commands"
+    )
     topic: TopicName
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
-    sources: dict[Identifier, Source] = Field(min_length=1)
-    tables: dict[Identifier, LookupTable] = {}
+    sources: dict[Identifier, Source] = Field(min_length=1, description="where rows come from, by name")
+    tables: dict[Identifier, LookupTable] = Field(default={}, description="tables to join with, by name")
     # Also validated if missing: several sources need a transform.
-    transforms: tuple[TransformStep, ...] = Field(default=(), validate_default=True)
-    checks: tuple[Check, ...] = ()
-    key: tuple[Column, ...] = Field(min_length=1, max_length=KEY_COLUMNS_MAX)
+    transforms: tuple[TransformStep, ...] = Field(
+        default=(), validate_default=True, description="what is done with the rows, step by step"
+    )
+    checks: tuple[Check, ...] = Field(default=(), description="conditions that each row must meet")
+    key: tuple[Column, ...] = Field(
+        min_length=1, max_length=KEY_COLUMNS_MAX, description="the columns of a row's key"
+    )
     key_header: bool = Field(default=False, description="whether keys go into the header sow.key, too")
-    command: Expression | None = None
-    body: Expression | None = None
-    expiration: Expression | None = None
-    correlation: Expression | None = None
-    checkpoint: str = Field(min_length=1)
-    rows_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    kafka_options: Options = {}
+    command: Expression | None = Field(
+        default=None, description="publish, delta_publish, delta, sow_delete, or a Spark SQL expression"
+    )
+    body: Expression | None = Field(
+        default=None, description="the Spark SQL expression of the command's body"
+    )
+    expiration: Expression | None = Field(
+        default=None, description="the Spark SQL expression of its expiration"
+    )
+    correlation: Expression | None = Field(default=None, description="that of its correlation id")
+    checkpoint: str = Field(min_length=1, description="the directory of Spark's checkpoint, or its URL")
+    rows_per_second: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="how many rows are read per second, at most"
+    )
+    kafka_options: Options = Field(default={}, description="options of the Kafka clients, without kafka.")
 
     @field_validator("key", mode="before", json_schema_input_type=Column | tuple[Column, ...])
     @classmethod

@@ -88,7 +88,7 @@ class DeclaredTopic(TopicsModel):
     """One topic as its user defines it."""
 
     name: TopicName
-    message_type: MessageType = "json"
+    message_type: MessageType = Field(default="json", description="the type of the messages in the log")
     message_format: MessageFormat | None = Field(
         default=None, description="the options of a message type without schemas"
     )
@@ -107,10 +107,13 @@ class DeclaredTopic(TopicsModel):
     key: Key = Field(default=(), validate_default=True, description="fields, or where keys come from")
     key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
-    partitions: int = Field(default=1, ge=1, le=1024)
+    partitions: int = Field(default=1, ge=1, le=1024, description="how many partitions the log has")
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     expiration: Lifetime = Field(default="disabled", description="disabled, enabled, or a lifetime")
-    durability: Literal["persistent", "transient"] = "persistent"
+    durability: Literal["persistent", "transient"] = Field(
+        default="persistent",
+        description="transient: its records begin again at the recovery point at each start",
+    )
     recovery_point: RecoveryPoint = Field(
         default=EPOCH, description="where a transient topic begins when the service starts"
     )
@@ -121,7 +124,9 @@ class DeclaredTopic(TopicsModel):
         default=(), max_length=FIELDS_MAX, description="fields computed of a message for its record"
     )
     delta: bool = Field(default=False, description="whether updates list in a header what they changed")
-    record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
+    record_bytes_max: int = Field(
+        default=MIB, ge=64, le=64 * MIB, description="the maximum size of a body, in bytes"
+    )
     records_max: int | None = Field(default=None, ge=1, le=10**12, description="in all partitions together")
     repeat_window: DurationMs = Field(
         default="7d", validate_default=True, le=LIFETIME_MS_MAX, description="in log time"

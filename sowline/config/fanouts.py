@@ -46,9 +46,11 @@ class FanoutDefinition(TopicsModel):
 
     name: TopicName
     topic: TopicName
-    filter: Annotated[str, AfterValidator(_filter_text)] = ""
-    delta: bool = False
-    options: str = ""
+    filter: Annotated[str, AfterValidator(_filter_text)] = Field(
+        default="", description="which records are sent; all of them if empty"
+    )
+    delta: bool = Field(default=False, description="whether messages contain only the fields that changed")
+    options: str = Field(default="", description="the options of the subscription, such as oof")
     message_type: MessageType = Field(default="json", alias="as", description="the type of the values")
     own_format: MessageFormat | None = Field(
         default=None,

@@ -46,7 +46,7 @@ class _FormatModel(PlainNumbers, BaseModel):
 class DictionaryText(_FormatModel):
     """A data dictionary of FIX, in the XML of QuickFIX."""
 
-    text: str = Field(min_length=1, max_length=16 << 20)
+    text: str = Field(min_length=1, max_length=16 << 20, description="the dictionary itself")
 
 
 def _text_of_number(given: Any) -> Any:
@@ -161,8 +161,10 @@ class MessageFormat(_FormatModel):
 class CompositePart(_FormatModel):
     """A part of a composite message: its message type, and the options of that."""
 
-    type: Literal["json", "fix", "nvfix", "xml", "msgpack", "bson", "binary"]
-    format: MessageFormat | None = None
+    type: Literal["json", "fix", "nvfix", "xml", "msgpack", "bson", "binary"] = Field(
+        description="the message type of the part"
+    )
+    format: MessageFormat | None = Field(default=None, description="the options of its message type")
 
     @model_validator(mode="after")
     def _has_its_options(self) -> Self:

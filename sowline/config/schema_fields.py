@@ -48,9 +48,13 @@ class SchemaText(PlainNumbers, BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    text: str = Field(min_length=1, max_length=SCHEMA_BYTES_MAX)
-    references: dict[str, str] = Field(default={}, max_length=100)
-    message: str = Field(default="", max_length=500)
+    text: str = Field(min_length=1, max_length=SCHEMA_BYTES_MAX, description="the schema itself")
+    references: dict[str, str] = Field(
+        default={}, max_length=100, description="the texts of the schemas that it refers to, by name"
+    )
+    message: str = Field(
+        default="", max_length=500, description="the name of a Protobuf message; the first if empty"
+    )
 
     def schema_of(self, type: CodecType) -> Schema:
         """Return the schema, of a message type."""
@@ -60,8 +64,8 @@ class SchemaText(PlainNumbers, BaseModel):
 class PinnedSchema(SchemaText):
     """The reader schema of a topic. Messages that Sowline writes have its `id` in the registry."""
 
-    id: int | None = Field(default=None, ge=0, le=SCHEMA_ID_MAX)
-    subject: str = Field(default="", max_length=250)
+    id: int | None = Field(default=None, ge=0, le=SCHEMA_ID_MAX, description="its id in the registry")
+    subject: str = Field(default="", max_length=250, description="its subject in the registry")
 
 
 KnownSchema = Annotated[SchemaText, BeforeValidator(text_or_file("a schema"))]

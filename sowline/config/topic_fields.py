@@ -148,7 +148,7 @@ class _KeyModel(PlainNumbers, BaseModel):
 class SuppliedKey(_KeyModel):
     """Keys given by publishers: `key: {from: kafka_key}` or `key: {from: header}`."""
 
-    source: Source = Field(alias="from")
+    source: Source = Field(alias="from", description="where a message has its key")
 
     def as_yaml(self) -> dict[str, Any]:
         """Return the key definition as it is written in `topics.yaml`."""
@@ -158,9 +158,13 @@ class SuppliedKey(_KeyModel):
 class GeneratedKey(_KeyModel):
     """Keys made by an installed key generator; with a `version`, only by that version of its algorithm."""
 
-    generator: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")
-    options: dict[str, Any] = {}
-    version: str = Field(default="", max_length=100)
+    generator: str = Field(
+        pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="the name of an installed key generator"
+    )
+    options: dict[str, Any] = Field(default={}, description="what the generator is given")
+    version: str = Field(
+        default="", max_length=100, description="the only version of the algorithm that may make keys"
+    )
 
 
 def _kind_of_key(given: Any) -> str:

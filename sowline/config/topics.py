@@ -29,10 +29,14 @@ POSITION_BYTES: Final = 32
 class Topics(TopicsModel):
     """The content of `topics.yaml`."""
 
-    declared: tuple[DeclaredTopic, ...] = Field(min_length=1, alias="topics")
-    views: tuple[ViewDefinition, ...] = ()
-    conflated: tuple[ConflatedDefinition, ...] = ()
-    fanouts: tuple[FanoutDefinition, ...] = ()
+    declared: tuple[DeclaredTopic, ...] = Field(min_length=1, alias="topics", description="the topics")
+    views: tuple[ViewDefinition, ...] = Field(default=(), description="topics that are computed from others")
+    conflated: tuple[ConflatedDefinition, ...] = Field(
+        default=(), description="topics that change a record at most once per interval"
+    )
+    fanouts: tuple[FanoutDefinition, ...] = Field(
+        default=(), description="subscriptions that are written to Kafka topics"
+    )
 
     @cached_property
     def topics(self) -> tuple[TopicDefinition, ...]:

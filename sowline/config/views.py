@@ -63,11 +63,21 @@ class ComputedTopic(TopicsModel):
     partitions: int | None = Field(default=None, ge=1, le=1024, description="those of the source if left out")
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     delta: bool = Field(default=False, description="whether updates list in a header what they changed")
-    record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
-    resume_window: DurationMs = Field(default="1h", validate_default=True)
+    record_bytes_max: int = Field(
+        default=MIB, ge=64, le=64 * MIB, description="the maximum size of a body, in bytes"
+    )
+    resume_window: DurationMs = Field(
+        default="1h",
+        validate_default=True,
+        description="how long every change is kept, so that clients can resume",
+    )
     history: HistoryDefinition | None = Field(default=None, description="whether the past can be asked for")
-    indexes: tuple[FieldPath, ...] = Field(default=(), max_length=INDEXES_MAX)
-    hash_indexes: tuple[HashIndex, ...] = Field(default=(), max_length=INDEXES_MAX)
+    indexes: tuple[FieldPath, ...] = Field(
+        default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
+    )
+    hash_indexes: tuple[HashIndex, ...] = Field(
+        default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
+    )
 
     @property
     def grouping_paths(self) -> tuple[Path, ...]:
@@ -196,7 +206,11 @@ class Join(TopicsModel):
 
     topic: TopicName
     on: str = Field(description="fields of the source, and the fields of the topic that equal them")
-    name: str = Field(alias="as", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")
+    name: str = Field(
+        alias="as",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
+        description="the field of the source's record that contains the topic's record",
+    )
     kind: Literal["left", "inner"] = Field(
         default="left", description="left: records without a match count, too; inner: they do not"
     )
@@ -248,10 +262,20 @@ class ViewDefinition(ComputedTopic):
     an ungrouped view is the source's whole record. `having` is a filter on the fields of the result.
     """
 
-    join: tuple[Join, ...] = Field(default=(), max_length=JOINS_MAX)
+    join: tuple[Join, ...] = Field(
+        default=(), max_length=JOINS_MAX, description="topics whose records are added to those of the source"
+    )
     filter: RecordFilter = Field(default="", description="which records of the source count")
-    grouping: tuple[FieldPath, ...] = Field(default=(), max_length=GROUPING_PATHS_MAX)
-    projection: tuple[str, ...] = Field(default=(), max_length=FIELDS_MAX)
+    grouping: tuple[FieldPath, ...] = Field(
+        default=(),
+        max_length=GROUPING_PATHS_MAX,
+        description="fields whose equal values make a group; without any, each record of the source is one here",
+    )
+    projection: tuple[str, ...] = Field(
+        default=(),
+        max_length=FIELDS_MAX,
+        description="the fields of a record: expressions such as SUM(/qty) AS /total, or paths",
+    )
     having: RecordFilter = Field(default="", description="which results are records of the view")
 
     @model_validator(mode="after")

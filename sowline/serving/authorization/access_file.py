@@ -60,41 +60,58 @@ class _Section(PlainNumbers, BaseModel):
 class Token(_Section):
     """A user's token, as its hash."""
 
-    user: Name
-    sha256: Annotated[str, AfterValidator(_hash)]
-    roles: Names = ()
+    user: Name = Field(description="the token's user")
+    sha256: Annotated[str, AfterValidator(_hash)] = Field(description="the token's SHA-256 in hexadecimal")
+    roles: Names = Field(default=(), description="the roles of the token")
 
 
 class Jwt(_Section):
     """An issuer of accepted JSON Web Tokens, and the claims that they must have."""
 
-    issuer: Name
+    issuer: Name = Field(description="the issuer: the required iss")
     audience: Annotated[
         Names, BeforeValidator(_several, json_schema_input_type=Name | Names), Field(min_length=1)
-    ]
-    jwks: Annotated[str, AfterValidator(_source)]
-    ca_file: Path | None = None
-    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "EdDSA")
-    user: Name = "sub"
-    roles: Name = "roles"
-    leeway: Annotated[float, Field(ge=0, le=300)] = 10.0
+    ] = Field(description="the accepted audiences: aud must contain one of them")
+    jwks: Annotated[str, AfterValidator(_source)] = Field(
+        description="the issuer's public keys: an https URL, or a file, relative to the access file's directory"
+    )
+    ca_file: Path | None = Field(
+        default=None, description="a PEM file with the authorities to trust for the URL of jwks"
+    )
+    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = Field(
+        default=("RS256", "PS256", "ES256", "EdDSA"), description="the signature algorithms to accept"
+    )
+    user: Name = Field(
+        default="sub",
+        description="the claim that contains the user's name; dots separate the parts of a nested claim",
+    )
+    roles: Name = Field(default="roles", description="the claim that contains the user's roles")
+    leeway: Annotated[float, Field(ge=0, le=300)] = Field(
+        default=10.0, description="the allowed clock difference, in seconds"
+    )
 
 
 class Certificates(_Section):
     """The field of a client's certificate that names the user."""
 
-    user: Literal["common_name", "email", "dns", "uri"] = "common_name"
+    user: Literal["common_name", "email", "dns", "uri"] = Field(
+        default="common_name", description="the part of the certificate that names the user"
+    )
 
 
 class Access(_Section):
     """The content of an access file."""
 
-    tokens: tuple[Token, ...] = ()
-    jwt: Jwt | None = None
-    certificates: Certificates | None = None
-    users: dict[Name, Names] = Field(default_factory=dict)
-    anonymous: Names = ()
-    roles: dict[Name, Role] = Field(default_factory=dict)
+    tokens: tuple[Token, ...] = Field(default=(), description="the valid tokens")
+    jwt: Jwt | None = Field(default=None, description="the JSON Web Tokens that are accepted")
+    certificates: Certificates | None = Field(
+        default=None, description="how client certificates identify users"
+    )
+    users: dict[Name, Names] = Field(
+        default_factory=dict, description="additional roles for a user, however the user logs on"
+    )
+    anonymous: Names = Field(default=(), description="the roles of clients without a token or certificate")
+    roles: dict[Name, Role] = Field(default_factory=dict, description="the rights of each role")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -81,16 +81,20 @@ _Filter = Annotated[str, AfterValidator(_content_filter)]
 class ReadEntitlement(_EntitlementModel):
     """The right to read topics: their records that match the filter, and the selected fields of these."""
 
-    topics: _Topics
-    filter: _Filter = ""
-    select: Annotated[str, AfterValidator(_select_list)] = ""
+    topics: _Topics = Field(description="the name of a topic, or ^ followed by a pattern")
+    filter: _Filter = Field(default="", description="which records; all of them if empty")
+    select: Annotated[str, AfterValidator(_select_list)] = Field(
+        default="", description="which fields of the records; all of them if empty"
+    )
 
 
 class WriteEntitlement(_EntitlementModel):
     """The right to write topics: a record must match the filter before and after the write."""
 
-    topics: _Topics
-    filter: _Filter = ""
+    topics: _Topics = Field(description="the name of a topic, or ^ followed by a pattern")
+    filter: _Filter = Field(
+        default="", description="what a record must match, before and after; anything if empty"
+    )
 
 
 class Role(_EntitlementModel):
@@ -102,11 +106,13 @@ class Role(_EntitlementModel):
     what `write` names.
     """
 
-    read: tuple[ReadEntitlement, ...] = ()
-    write: tuple[WriteEntitlement, ...] = ()
-    admin: bool = False
-    gateway: bool = False
-    agent_writes: bool = False
+    read: tuple[ReadEntitlement, ...] = Field(default=(), description="what its users may read")
+    write: tuple[WriteEntitlement, ...] = Field(default=(), description="what its users may write")
+    admin: bool = Field(
+        default=False, description="whether its users may see clients, their requests and Kafka topics"
+    )
+    gateway: bool = Field(default=False, description="whether it may act with the rights of other users")
+    agent_writes: bool = Field(default=False, description="whether agents may write what `write` allows")
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,3 +150,17 @@ def test_fields_are_described() -> None:
     topic = json.loads(Path(TOPICS).read_text(encoding="utf-8"))["$defs"]["DeclaredTopic"]["properties"]
     assert topic["recovery_point"]["description"] == "where a transient topic begins when the service starts"
     assert topic["key"]["description"].startswith("fields")
+
+
+@pytest.mark.parametrize("kind", OF_FILES)
+def test_every_field_is_described(kind: str) -> None:
+    """An editor says what each field is: its own description, or that of what it refers to."""
+    schema = json.loads(OF_FILES[kind].read_text(encoding="utf-8"))
+    owners = {kind: schema, **schema["$defs"]}
+    described = {
+        f"{owner}.{field}": "description" in {**schema["$defs"].get(about.get("$ref", "")[8:], {}), **about}
+        for owner, definition in owners.items()
+        for field, about in definition.get("properties", {}).items()
+    }
+    assert len(described) > 20
+    assert [field for field, is_described in described.items() if not is_described] == []
