@@ -76,7 +76,7 @@ def name(flight: Flight) -> str:
 
 def news(flight: Flight) -> str:
     """Return where a flight is, with its delay in minutes if it is known."""
-    delay = flight.get("arr_delay", flight.get("dep_delay"))
+    delay = flight.get("arr_delay_min", flight.get("dep_delay_min"))
     status = str(flight.get("status"))
     return f"{status} {delay:+} min" if isinstance(delay, int) else status
 
@@ -129,7 +129,7 @@ def by_departure(flights: Iterable[Flight]) -> list[Flight]:
 def row(flight: Flight) -> tuple[str, str, str, Text, str]:
     """Return a flight's line of the board."""
     status = str(flight.get("status"))
-    delay = flight.get("dep_delay")
+    delay = flight.get("dep_delay_min")
     shown = Text(status, style="red" if status == "late" else "yellow")
     late = f"{delay:+} min" if isinstance(delay, int) else ""
     return clock_face(flight.get("sched_dep_time")), name(flight), str(flight.get("dest", "???")), shown, late

@@ -28,7 +28,7 @@ def recompute_views(flights: Iterable[Body], airports: Iterable[Airport]) -> dic
     """Return the records of each view, by the text of their group."""
     groups: dict[str, dict[str, list[Body]]] = {view: defaultdict(list) for view in GROUPED_BY}
     for flight in flights:
-        if flight.get("dep_delay") is not None:
+        if flight.get("dep_delay_min") is not None:
             groups["delays"][group_text("delays", flight)].append(flight)
         if flight.get("status") == LANDED:
             groups["arrivals"][group_text("arrivals", flight)].append(flight)
@@ -54,20 +54,20 @@ def view_difference(
 
 
 def _delays(flights: list[Body]) -> Body:
-    delays = [flight["dep_delay"] for flight in flights]
-    counts = {"flights": len(delays), "delay": _mean(delays), "worst": max(delays)}
+    delays = [flight["dep_delay_min"] for flight in flights]
+    counts = {"flights": len(delays), "delay_min": _mean(delays), "worst_min": max(delays)}
     counts["moment"] = _newest(flights)
     return {"carrier": flights[0]["carrier"], "hour": flights[0]["hour"], **counts}
 
 
 def _arrivals(flights: list[Body], airports: dict[str, Airport]) -> Body:
     airport = airports.get(flights[0]["dest"])
-    delays = [flight["arr_delay"] for flight in flights if flight.get("arr_delay") is not None]
+    delays = [flight["arr_delay_min"] for flight in flights if flight.get("arr_delay_min") is not None]
     return {
         "dest": flights[0]["dest"],
         "airport": {"name": airport and airport.name},
         "flights": len(flights),
-        "delay": _mean(delays),
+        "delay_min": _mean(delays),
         "lat": airport and airport.lat,
         "lon": airport and airport.lon,
         "moment": _newest(flights),

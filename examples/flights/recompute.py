@@ -45,7 +45,7 @@ def _schedule(flight: Flight) -> Body:
         tailnum=_text(flight.tailnum),
         origin=_text(flight.origin),
         dest=_text(flight.dest),
-        distance=_number(flight.distance),
+        distance_miles=_number(flight.distance),
         hour=_hour(flight.sched_dep_time),
         sched_dep_time=_face(flight.sched_dep_time),
         sched_arr_time=_face(flight.sched_arr_time),
@@ -59,12 +59,12 @@ def _news(kind: str, flight: Flight) -> Body:
     if kind == DEPARTED:
         delay = _number(flight.dep_delay)
         status = "departed" if delay is None or delay < LATE_MIN else "departed late"
-        return _known(dep_time=_face(flight.dep_time), dep_delay=delay, status=status)
+        return _known(dep_time=_face(flight.dep_time), dep_delay_min=delay, status=status)
     if kind == LANDED:
         return _known(
             arr_time=_face(flight.arr_time),
-            arr_delay=_number(flight.arr_delay),
-            air_time=_number(flight.air_time),
+            arr_delay_min=_number(flight.arr_delay),
+            air_time_min=_number(flight.air_time),
             status="landed",
         )
     raise ValueError(f"expected a kind of fact, got {kind!r}")

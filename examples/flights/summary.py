@@ -38,7 +38,7 @@ class Summary(NamedTuple):
         return [
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
-            ("  deltas among them", _count(self.deltas)),
+            ("  changes of single fields among them", _count(self.deltas)),
             ("  refused among them", _count(self.dead_letters)),
             *(self._visits() if self.by_visitors else []),
             ("flights that Sowline holds", _count(self.sow_size)),

@@ -139,9 +139,26 @@ def test_a_pivot_shows_its_values_whole(console: Console, flights: ServedTopic) 
     console.go(f"grid/{flights.name}", show="pivot", by="/carrier", across="/status")
     clipped = "cell => cell.scrollWidth > cell.clientWidth || cell.firstChild.scrollWidth > cell.clientWidth"
     for text in ("departed after a long wait", "TOTAL", "a long name of a carrier"):
-        cell = console.page.locator("perspective-viewer regular-table th", has_text=text).first
+        cells = console.page.locator("perspective-viewer regular-table th", has_text=text)
+        cell = cells.filter(visible=True).first
         expect(cell).to_be_visible()
         assert not cell.evaluate(clipped), text
+
+
+def test_a_pivot_says_once_what_it_measures(console: Console, flights: ServedTopic) -> None:
+    """In its caption: a column is called by its value alone, until there is no other field for the columns."""
+    flights.write(flight("UA", 1, "late", gate=7), flight("UA", 2, "landed", gate=9))
+    heads = console.page.locator("perspective-viewer regular-table thead th").filter(visible=True)
+    caption = console.page.locator(".caption")
+    shown = {"show": "pivot", "by": "/carrier", "value": "/gate", "aggregate": "avg"}
+    console.go(f"grid/{flights.name}", across="/status", **shown)
+    expect(caption).to_have_text("avg of gate by carrier and status")
+    expect(heads.filter(has_text=re.compile("^(landed|late)$"))).to_have_count(2)
+    expect(heads.filter(has_text="gate")).to_have_count(0)
+    console.page.get_by_label("Columns").select_option("-")
+    expect(heads.filter(has_text="avg of gate")).to_have_count(1)
+    expect(heads.filter(has_text=re.compile("^(landed|late)$"))).to_have_count(0)
+    expect(caption).to_have_count(0)
 
 
 def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, flights: ServedTopic) -> None:
@@ -159,13 +176,16 @@ def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, fl
 
 
 def test_a_column_that_does_not_fit_fades(console: Console, flights: ServedTopic) -> None:
-    """A number of which only some digits are seen looks like another number."""
+    """A number of which only some digits are seen looks like another number. Its name ends in an ellipsis."""
     more = {f"number{index}": 1234567 for index in range(20)}
     flights.write(flight("UA", 1, "late", **more))
     console.grid(flights.name)
     cut = console.page.locator("perspective-viewer regular-table tbody td[data-cut]")
     expect(cut).to_have_count(3)
     expect(cut.first).to_have_css("mask-image", re.compile("linear-gradient"))
+    name = console.page.locator("perspective-viewer regular-table thead th[data-cut] > span").first
+    expect(name).to_have_css("text-overflow", "ellipsis")
+    assert name.evaluate("node => node.scrollWidth > node.clientWidth")
     console.page.set_viewport_size({"width": 4000, "height": 800})
     expect(cut).to_have_count(0)
     console.page.set_viewport_size({"width": 1280, "height": 800})
@@ -197,8 +217,8 @@ def test_a_phone(console: Console, flights: ServedTopic) -> None:
     assert abs(tabs["y"] - menu["y"]) < 4
     viewer = page.locator(".viewer").bounding_box()
     assert viewer is not None
-    assert viewer["y"] < 200
-    assert viewer["height"] > 600
+    assert viewer["y"] < 160
+    assert viewer["height"] > 670
     console.cells("B6").click()
     panel = page.get_by_role("complementary")
     expect(panel.get_by_role("heading")).to_be_focused()
@@ -213,6 +233,30 @@ def test_a_phone(console: Console, flights: ServedTopic) -> None:
     expect(console.cells("B6")).to_be_visible()
 
 
+def test_a_phone_has_its_controls_behind_a_button(console: Console, flights: ServedTopic) -> None:
+    """What is shown is said beside it; a filter that is refused needs no button to be seen."""
+    page = console.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    console.grid(flights.name, filter="/carrier = 'UA'")
+    button, typed = console.button("Filter", exact=True), page.get_by_label("Filter", exact=True)
+    expect(page.locator(".applied")).to_have_text("/carrier = 'UA'")
+    expect(typed).to_be_hidden()
+    button.click()
+    expect(typed).to_be_visible()
+    expect(page.locator(".applied")).to_have_count(0)
+    button.click()
+    expect(typed).to_be_hidden()
+    console.chart(flights.name, "records by status", by="/status")
+    by = page.get_by_role("combobox", name="By", exact=True)
+    expect(by).to_be_hidden()
+    button.click()
+    expect(by).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    console.go(f"grid/{flights.name}", filter="/carrier = = 1")
+    expect(page.locator(".mistake")).to_contain_text("bad filter")
+    expect(typed).to_be_visible()
+
+
 def test_a_phone_shows_fields_first(console: Console, flights: ServedTopic) -> None:
     """The time of the last change, which is long, comes after them; what completes a filter has room."""
     page = console.page
@@ -221,6 +265,7 @@ def test_a_phone_shows_fields_first(console: Console, flights: ServedTopic) -> N
     heads = page.locator("perspective-viewer regular-table thead tr.rt-autosize th")
     expect(heads.nth(2)).to_have_text("status")
     expect(heads.filter(has_text="updated")).to_have_count(1)
+    console.button("Filter", exact=True).click()
     page.get_by_label("Filter", exact=True).fill("/status = 'l")
     value = page.get_by_role("listbox", name="completions").get_by_role("option").first.locator("code")
     expect(value).to_have_text("'late'")
@@ -233,6 +278,8 @@ def test_a_typed_filter_is_not_yet_applied(console: Console, flights: ServedTopi
     page = console.page
     page.set_viewport_size({"width": width, "height": 844})
     console.grid(flights.name)
+    if width < 400:
+        console.button("Filter", exact=True).click()
     typed, hint = page.get_by_label("Filter", exact=True), page.locator(".unapplied")
     expect(hint).to_have_count(0)
     typed.fill("/carrier = 'UA' ")

@@ -98,13 +98,19 @@ def test_without_a_lag_nothing_is_behind(console: Console, served: Served, fligh
     console.page.unroute(re.compile(r"/v1/topics$"))
 
 
-def test_a_change_before_the_first_rate_is_in_the_line(console: Console, flights: ServedTopic) -> None:
+def test_a_change_before_the_first_rate_is_in_the_line(
+    console: Console, flights: ServedTopic, served: Served
+) -> None:
     """The list was opened after it: where nothing was measured, the line is dotted."""
     flights.write(flight("ZZ", 1, "late"))
     console.enter()
     spark = console.topic(flights.name).locator(".spark")
     expect(spark.locator(".newest")).to_have_count(1)
     expect(spark.locator(".unmeasured")).to_have_count(1)
+    # A line at zero would say nothing beside the number.
+    unchanged = console.topic(served["news"].name)
+    expect(unchanged.locator("[data-label^='Changes/s']")).to_have_text("0")
+    expect(unchanged.locator(".spark")).to_have_count(0)
 
 
 def test_changes_a_second_are_those_of_ten_seconds(console: Console) -> None:
@@ -140,9 +146,12 @@ def test_one_value_does_not_rule_a_scale(console: Console) -> None:
 def test_the_bookmark_is_not_ahead_of_the_rows(console: Console, flights: ServedTopic) -> None:
     """When a bookmark is shown, so are the changes before it: who copies it continues from what was seen."""
     console.grid(flights.name)
+    # Bookmarks of what was written before the test may still come: they are none of its changes.
+    flights.write(flight("UA", 1, "state before"))
+    expect(console.cells("state before")).to_have_count(1)
     console.page.evaluate(
         """() => {
-          const mark = document.querySelector(".bookmark code");
+          const mark = document.querySelector(".menu .bookmark code");
           window.ahead = [];
           window.marks = 0;
           new MutationObserver(() => {

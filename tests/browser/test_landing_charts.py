@@ -140,7 +140,7 @@ def test_a_tile_has_its_name_and_number(parts: Page) -> None:
             const svg = document.querySelector("svg");
             svg.style.cssText = `flex: none; min-height: 0; width: ${width}px; height: ${height}px`;
             const all = document.querySelector("span");
-            charts.drawCarriers(svg, all, [{ carrier: "UA", flights: 57, delay: 3 }]);
+            charts.drawCarriers(svg, all, [{ carrier: "UA", flights: 57, delay_min: 3 }]);
             return [...svg.querySelectorAll("text")].map((node) => node.textContent);
           };
         }"""
@@ -153,7 +153,7 @@ def test_a_tile_has_its_name_and_number(parts: Page) -> None:
     title = parts.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
     legend = parts.locator("body > span").text_content()
-    assert legend == "area: 57 departed flights"
+    assert legend == "area and number: departed flights, 57 in all"
 
 
 def test_a_treemap_that_is_loading_has_no_number(parts: Page) -> None:
@@ -186,7 +186,8 @@ def test_codes_lie_over_no_other_dot(parts: Page) -> None:
           document.body.innerHTML = "<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol>";
           const [drawing, sizes, busiest] = document.body.children;
           drawing.style.cssText = "width: 520px; height: 300px; max-height: none";
-          const at = (dest, flights, lat, lon) => ({ dest, airport: { name: dest }, flights, delay: 0, lat, lon });
+          const at = (dest, flights, lat, lon) => (
+            { dest, airport: { name: dest }, flights, delay_min: 0, lat, lon });
           const near = ["AAA", "BBB", "CCC", "DDD"].map((dest, n) => at(dest, 100 - n, 40 + n * 0.6, -80));
           const south = at("MIA", 60, 24.2, -80.3);
           new map.ArrivalsMap(drawing, sizes, busiest).draw([...near, at("LAX", 50, 33.9, -118.4), south]);
@@ -212,7 +213,7 @@ GAPS = """async () => {
   await dressed("<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol>");
   const [drawing, sizes, busiest] = document.body.children;
   drawing.style.cssText = "width: 520px; height: 300px; max-height: none";
-  const at = (dest, flights, lat, lon) => ({ dest, airport: { name: dest }, flights, delay: 0, lat, lon });
+  const at = (dest, flights, lat, lon) => ({ dest, airport: { name: dest }, flights, delay_min: 0, lat, lon });
   // The east of Florida, where dots lie one over the other; and two airports that have no other one near.
   new map.ArrivalsMap(drawing, sizes, busiest).draw([
     at("MCO", 140, 28.43, -81.31), at("FLL", 120, 26.07, -80.15), at("MIA", 118, 25.79, -80.29),

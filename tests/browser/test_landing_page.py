@@ -103,6 +103,10 @@ def _end(page: Page) -> None:
     expect(page.locator("#outcome h2")).to_have_text("The demo has ended: nothing was lost")
     expect(page.locator("#outcome p")).to_contain_text("These are equal: all")
     expect(page.locator("#outcome dd").first).to_have_text(re.compile(r"^[\d,]+$"))
+    main = page.locator("#outcome .main dt")
+    expect(main).to_have_text(
+        ["flights that Sowline holds", "changes that Sowline sent", "from Kafka to a subscriber, median"]
+    )
     expect(page.locator("#chip")).to_have_text("Ended")
     for name in (".live", ".running"):
         expect(page.locator(name)).to_be_hidden()

@@ -54,7 +54,7 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
         ({"status": "scheduled", "hour": "16", "due": "11:50"}, "11:50", "at the gate", "+10"),
         ({"status": "late", "hour": "16", "due": "11:10"}, "11:10", "at the gate", "+50"),
         (
-            {"status": "departed late", "hour": "15", "due": "10:05", "dep_delay": 31},
+            {"status": "departed late", "hour": "15", "due": "10:05", "dep_delay_min": 31},
             "10:05",
             "in flight",
             "+31",
@@ -154,7 +154,7 @@ def test_flights_that_left_fill_an_empty_board(departures: Page) -> None:
     departures.evaluate(
         """() => {
           const removed = (flight, reason) => ({ type: "remove", key: String(flight - 1), reason,
-            before: { carrier: "UA", flight, status: "late", dep_delay: 20 } });
+            before: { carrier: "UA", flight, status: "late", dep_delay_min: 20 } });
           whole.take({ changes: Array.from({ length: 60 }, (_, index) => removed(60 - index, "match")) });
           whole.take({ changes: [removed(2, "deleted")] });
           drawn(1, 0, 560);
@@ -205,9 +205,9 @@ def test_no_flight_has_landed_before_it_can(departures: Page) -> None:
         f"""() => {{
           const NOON = {MOMENT};
           const due = {DUE};
-          const distance = 2000;
-          const late = [due(1, "late", 6, {{ distance }}), due(3, "late", 2, {{ distance }})];
-          late.splice(1, 0, due(2, "departed late", 6, {{ dep_delay: 300, distance }}));
+          const distance_miles = 2000;
+          const late = [due(1, "late", 6, {{ distance_miles }}), due(3, "late", 2, {{ distance_miles }})];
+          late.splice(1, 0, due(2, "departed late", 6, {{ dep_delay_min: 300, distance_miles }}));
           whole.draw(late, NOON, true);
           const changes = late.map(({{ key, record }}) => (
             {{ type: "remove", key, before: record, reason: key === "3" ? "deleted" : "match" }}));

@@ -114,7 +114,7 @@ def test_demo() -> None:
     assert (
         rows[FED] == rows["records that Spark wrote to Kafka"] == rows["changes that Sowline sent"] > 1000
     ), output
-    assert 0 < rows["deltas among them"] < rows[FED], output
+    assert 0 < rows["changes of single fields among them"] < rows[FED], output
     assert rows["flights that Sowline holds"] > 0, output
     assert rows["refused among them"] == 0, output
     assert rows["records of the view delays"] > 10, output

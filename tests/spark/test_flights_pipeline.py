@@ -21,6 +21,13 @@ pytestmark = pytest.mark.timeout(300)
 
 FLIGHTS = 1500
 HOUR_S = 3600
+WITH_UNITS = {
+    "distance": "distance_miles",
+    "dep_delay": "dep_delay_min",
+    "arr_delay": "arr_delay_min",
+    "air_time": "air_time_min",
+}
+"""The fields of the records whose names say their unit, by the columns of the data set."""
 
 
 class Command(NamedTuple):
@@ -70,7 +77,7 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
     for name in messages:
         text = getattr(flight, name)
         if text != "NA":
-            body[name] = text if name in ("tailnum", "origin", "dest") else int(text)
+            body[WITH_UNITS.get(name, name)] = text if name in ("tailnum", "origin", "dest") else int(text)
         if name in ("sched_dep_time", "sched_arr_time", "dep_time", "arr_time"):
             body[name] = f"{text.zfill(4)[:2]}:{text.zfill(4)[2:]}"
     if fact.kind == "scheduled":

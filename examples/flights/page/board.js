@@ -19,7 +19,7 @@ const overdue = ({ time_hour: hour, sched_dep_time: due }, moment) => Math.floor
 export const lacksNews = (record, moment) => record.status === "scheduled" && overdue(record, moment) > LATE_MIN;
 
 /** Whether a late flight can have landed by a moment: its landing may come before other news, from which the clock is. */
-export const canHaveLanded = (record, moment) => !(overdue(record, moment) < (record.dep_delay ?? LATE_MIN) + (record.distance ?? 0) / MILES_A_MIN_MAX);
+export const canHaveLanded = (record, moment) => !(overdue(record, moment) < (record.dep_delay_min ?? LATE_MIN) + (record.distance_miles ?? 0) / MILES_A_MIN_MAX);
 
 /** How many minutes a flight at the gate has waited so far; its delay is known when it departs. */
 const waited = (record, moment) => Math.max(LATE_MIN, overdue(record, moment) || 0);
@@ -64,7 +64,7 @@ export class Board {
 
   #fill(row, record, moment) {
     const [due, flight, route, status, delay] = row.children;
-    const { carrier, origin, dest, time_hour: hour, dep_delay: late } = record;
+    const { carrier, origin, dest, time_hour: hour, dep_delay_min: late } = record;
     const date = Number.isFinite(Date.parse(hour)) ? day(Date.parse(hour)) : "";
     write(due, face(record.sched_dep_time), date === day(moment * 1000) ? "" : date);
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");

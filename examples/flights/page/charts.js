@@ -49,9 +49,9 @@ export function merged(items) {
 
 /** `all` says how many flights the tiles are: those that have left; nothing while there are none, because they may still be loading. */
 export function drawCarriers(svg, all, records) {
-  const items = records.map(({ carrier, flights: value, delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
+  const items = records.map(({ carrier, flights: value, delay_min: delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
-  const departed = items.length ? `area: ${many(items.reduce((sum, { value }) => sum + value, 0), "departed flight")}` : "";
+  const departed = items.length ? `area and number: departed flights, ${count(items.reduce((sum, { value }) => sum + value, 0))} in all` : "";
   if (all.textContent !== departed) all.textContent = departed;
   keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, names, value, delay, x, y, width, height }) => {
     const title = `${names ?? name}: ${many(value, "flight")}, on average ${minutes(delay)}`;
@@ -72,7 +72,7 @@ export function drawCarriers(svg, all, records) {
 const [HOUR_FIRST, HOURS, TOP] = [5, 19, 22];
 
 export function drawHeat(svg, records) {
-  const cells = records.filter(({ hour, delay }) => hour >= HOUR_FIRST && hour < HOUR_FIRST + HOURS && Number.isFinite(delay));
+  const cells = records.filter(({ hour, delay_min: delay }) => hour >= HOUR_FIRST && hour < HOUR_FIRST + HOURS && Number.isFinite(delay));
   const carriers = [...new Set(cells.map(({ carrier }) => String(carrier)))].sort();
   const [across, down] = area(svg);
   const isWide = across > 460;
@@ -83,7 +83,7 @@ export function drawHeat(svg, records) {
     ...(isWide ? [{ key: "hours", name: "text", class: "axis", text: "due at hour", x: 0, y: 12 }] : []),
     ...hours.map((hour) => ({ key: `hour ${hour}`, name: "text", class: "axis", "text-anchor": "middle", text: String(hour), x: left + (hour - HOUR_FIRST + 0.5) * width, y: 12 })),
     ...carriers.map((carrier, index) => ({ key: carrier, name: "text", class: "axis", text: isWide ? CARRIERS[carrier] ?? carrier : carrier, x: 0, y: TOP + (index + 0.5) * height + 4 })),
-    ...cells.map(({ carrier, hour, flights, delay, worst }) => ({
+    ...cells.map(({ carrier, hour, flights, delay_min: delay, worst_min: worst }) => ({
       key: `${carrier} ${hour}`,
       name: "rect",
       class: "shade",

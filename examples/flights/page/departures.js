@@ -41,7 +41,7 @@ export class Departures {
   /** Note which flights a step changes, and which late ones it removes. One that was diverted has landed, too. */
   take({ changes }) {
     for (const { type, key, record, before, reason } of changes) {
-      if (type === "insert" || (type === "update" && (record.status !== before.status || record.dep_delay !== before.dep_delay))) this.#changed.add(key);
+      if (type === "insert" || (type === "update" && (record.status !== before.status || record.dep_delay_min !== before.dep_delay_min))) this.#changed.add(key);
       if (type !== "remove" || before.status === "scheduled") continue;
       const gone = { key, record: { ...before, status: reason === "deleted" ? "cancelled" : "landed" } };
       this.#left = [gone, ...this.#left.filter((other) => other.key !== key)];

@@ -81,14 +81,14 @@ export class ArrivalsMap {
     }
     const most = airports[0].flights;
     const known = airports.filter(({ lat, lon }) => Number.isFinite(lat) && Number.isFinite(lon));
-    keep(this.#dots, known.map(({ dest, airport, flights, delay, lat, lon }) => {
+    keep(this.#dots, known.map(({ dest, airport, flights, delay_min: delay, lat, lon }) => {
       const [cx, cy] = place(lon, lat);
       const title = `${dest}, ${airport.name}: ${many(flights, "flight")}, on average ${minutes(delay ?? 0)}`;
       return { key: dest, name: "circle", class: "shade", cx: cx.toFixed(1), cy: cy.toFixed(1), r: radius(flights, most).toFixed(1), style: `fill: ${delayFill(delay ?? 0)}`, title };
     }));
     this.#drawNames(known, most, unit);
     this.#drawSizes(most, unit);
-    this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay }) => {
+    this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay_min: delay }) => {
       const item = document.createElement("li");
       const parts = [airport?.name ?? dest, many(flights, "flight"), minutes(delay ?? 0)];
       item.append(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));

@@ -1,6 +1,8 @@
 // The tabs of a topic: what the viewer shows for a pivot, and the controls to choose fields.
-import { html, useState } from "./lib.js";
+import { html } from "./lib.js";
 import { AGGREGATES, CHARTS, COUNT, NONE, WIDTHS, chosenFields, tabOf } from "./chosen.js";
+import { nameOf } from "./fields.js";
+import { measureName } from "./figures.js";
 import { RECORDS, together } from "./groups.js";
 
 // The settings of the viewer for a tab. `columns` are those of the records, with their kinds; `groups` are those that the
@@ -23,6 +25,13 @@ function measured({ value, aggregate }, groups) {
     : { columns: [value], aggregates: { [value]: aggregate }, expressions: {} };
 }
 
+// What a pivot measures of which groups, where its columns are called by the values of a field alone.
+export function captionOf(route, columns, keys) {
+  if (tabOf(route) !== "pivot" || !columns.length) return undefined;
+  const { by, across, value, aggregate } = chosenFields(route, columns, keys);
+  return across === NONE ? undefined : `${measureName({ path: value, aggregate })} by ${nameOf(by)} and ${nameOf(across)}`;
+}
+
 function Choice({ name, value, options, onChange }) {
   return html`<label class="field">${name} <select value=${value} onChange=${(event) => onChange(event.target.value)}>
     ${options.map(([one, title]) => html`<option value=${one}>${title}</option>`)}</select></label>`;
@@ -31,7 +40,6 @@ function Choice({ name, value, options, onChange }) {
 // The controls of the tabs Chart and Pivot, in the console's own look.
 export function Arrange({ route, columns, keys, onChange }) {
   const tab = tabOf(route);
-  const [open, setOpen] = useState(false);
   if ((tab !== "chart" && tab !== "pivot") || !columns.length) return null;
   const chosen = chosenFields(route, columns, keys);
   const named = (paths) => paths.map((path) => [path, path]);
@@ -40,8 +48,7 @@ export function Arrange({ route, columns, keys, onChange }) {
   const chart = tab === "chart" ? chosen.chart : undefined;
   const isScatter = chart === "scatter";
   return html`
-    <button type="button" class="arrange-open" aria-expanded=${open} onClick=${() => setOpen(true)}>Choose fields</button>
-    <div class="arrange ${open ? "open" : ""}" role="group" aria-label="what the ${tab} shows">
+    <div class="arrange" role="group" aria-label="what the ${tab} shows">
       ${chart && html`<div class="switch" role="group" aria-label="kind of chart">
         ${Object.entries(CHARTS).map(([name, title]) => html`<button type="button" aria-pressed=${chart === name} onClick=${() => onChange({ chart: name })}>${title}</button>`)}</div>`}
       ${chart === "time" && chosen.times.length > 0 && html`
@@ -56,7 +63,6 @@ export function Arrange({ route, columns, keys, onChange }) {
         <${Choice} name="Value" value=${chosen.value === COUNT ? NONE : chosen.value} options=${[[NONE, "number of records"], ...named(chosen.numbers)]} onChange=${(value) => onChange({ value })} />
         ${chosen.value !== COUNT && html`<${Choice} name="As" value=${chosen.aggregate} options=${named(AGGREGATES)} onChange=${(aggregate) => onChange({ aggregate })} />`}`}
       ${chart === "treemap" && chosen.numbers.length > 0 && html`<${Choice} name="Color" value=${chosen.color ?? NONE} options=${[[NONE, chosen.across === NONE ? "none" : chosen.across], ...chosen.numbers.map((path) => [path, `avg of ${path}`])]} onChange=${(color) => onChange({ color })} />`}
-      <button type="button" class="primary arrange-close" onClick=${() => setOpen(false)}>Show</button>
     </div>
   `;
 }

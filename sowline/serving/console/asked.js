@@ -8,6 +8,7 @@ import { service } from "./service.js";
 export const LIMIT = 100_000;
 export const CONFLATION = "250ms";
 const NEWS_MS = 150;
+const SAMPLE_MS = 1000;
 
 export const askedOf = ({ filter = "", condition = "", options = "", conflation = CONFLATION, order = "", limit }) => ({
   filter,
@@ -35,9 +36,18 @@ export function useSample(topic, route, isWanted) {
   useEffect(() => {
     if (!isWanted) return undefined;
     let closed = false;
+    let timer;
     const take = (columns) => !closed && setSample({ topic: topic.name, columns });
-    sampleOf(topic, askedOf(route)).then(take, () => take([])); // the records are refused for the same reason, which is shown
-    return () => { closed = true; };
+    const look = () => sampleOf(topic, askedOf(route)).then((columns) => {
+      take(columns);
+      // Without records there are no fields to group by: the first ones bring them.
+      if (!columns.length && !closed) timer = setTimeout(look, SAMPLE_MS);
+    }, () => take([])); // the records are refused for the same reason, which is shown
+    look();
+    return () => {
+      closed = true;
+      clearTimeout(timer);
+    };
   }, [service.logons, topic.name, isWanted, filter, condition, options]);
   return sample?.topic === topic.name ? sample.columns : undefined;
 }

@@ -1,9 +1,9 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
 import { AGGREGATES } from "./chosen.js";
-import { KEY_COLUMN, at, nameOf, timeOf } from "./fields.js";
+import { KEY_COLUMN, UPDATED, at, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { TIMES, instant, isLong, rounded, roundedAlike } from "./text.js";
+import { TIMES, instant, isLong, rounded, roundedAlike, second } from "./text.js";
 import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
@@ -26,6 +26,9 @@ ofGrid.replaceSync(`
   tbody tr:hover :is(td, th):not([data-open]) { background-color: var(--hover); box-shadow: none !important; }
   tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
   [data-cut] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 48px), transparent var(--shown)); }
+  thead [data-cut] { mask-image: none; }
+  thead [data-cut] > span:first-child { display: block; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }
+  thead [data-said] { display: none; }
   tbody td[data-open]:first-child { box-shadow: inset 3px 0 var(--accent), inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
 `);
 
@@ -78,7 +81,7 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const show = (text, raw, row, path, most) => {
     if (text instanceof HTMLElement) return text;
     const key = isGrouped ? undefined : ids[row]?.[0];
-    const written = isMean(config, path) && typeof raw === "number" ? roundedAlike(raw, most) : spelled(text, raw, schema[path]);
+    const written = isMean(config, path) && typeof raw === "number" ? roundedAlike(raw, most) : spelled(text, raw, schema[path], path);
     const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
     // The viewer writes only what differs from the object that it has kept.
     const shown = before.get(name) ?? new Shown(written, key, path, raw);
@@ -112,10 +115,10 @@ function timeOfUsual(text) {
 // Whether a column has means of groups.
 const isMean = ({ group_by: groups, aggregates }, path) => groups.length > 0 && /^(avg|weighted mean)/.test(String(aggregates?.[path]));
 
-// A time with its date and zone.
-function spelled(text, raw, kind) {
+// A time with its date and zone; that of the last change to the second, which many rows have in common.
+function spelled(text, raw, kind, path) {
   if (raw === null || raw === undefined) return "";
-  if (kind === "datetime" && typeof raw === "number") return instant(raw);
+  if (kind === "datetime" && typeof raw === "number") return path === UPDATED ? second(raw) : instant(raw);
   return isLong(raw) ? rounded(raw) : text;
 }
 
@@ -151,7 +154,11 @@ function mark(one, datagrid, table) {
   const { live, opened } = one;
   let isSeen = false;
   const measured = measuredBy(live, datagrid.model._config);
-  for (const head of table.querySelectorAll("thead th > span:first-child")) title(head, measured);
+  for (const head of table.querySelectorAll("thead th > span:first-child")) {
+    unname(head);
+    title(head, measured);
+  }
+  nameByValues(table, datagrid.model._config);
   widen(table);
   const schema = datagrid.model._schema;
   const now = performance.now();
@@ -210,6 +217,31 @@ function title(head, measured) {
   } else if (named(cell.title) !== path) {
     cell.removeAttribute("title");
   }
+}
+
+// Where the columns of a pivot are the values of one field, and all have the same measure, each is called by its value alone:
+// the caption names the measure.
+function nameByValues(table, { split_by: split, columns }) {
+  const rows = [...table.querySelectorAll("thead tr")];
+  const isOne = split.length === 1 && columns.filter(Boolean).length === 1 && rows.length === 2;
+  rows.forEach((row, at) => row.toggleAttribute("data-said", isOne && at === 0));
+  if (!isOne) return;
+  const values = [...rows[0].cells].flatMap(({ textContent, colSpan }) => Array(colSpan).fill(textContent));
+  [...rows[1].cells].forEach((cell, at) => {
+    const text = cell.querySelector(":scope > span:first-child");
+    if (!text || cell.classList.contains("psp-header-corner")) return;
+    Object.assign(text.dataset, { measure: text.textContent, value: values[at] || "no value" });
+    text.textContent = text.dataset.value;
+  });
+}
+
+// Gives a header back what the viewer wrote: it writes only what differs from what it wrote before.
+function unname(head) {
+  const { measure, value } = head.dataset;
+  if (measure === undefined) return;
+  if (head.textContent === value) head.textContent = measure;
+  delete head.dataset.measure;
+  delete head.dataset.value;
 }
 
 // The viewer makes columns as wide as their own cells. The values above the columns of a pivot, and those before its rows,

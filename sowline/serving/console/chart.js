@@ -46,7 +46,7 @@ function useFigures(live, chosen, topic, limit, onDrawn) {
 }
 
 // What is drawn, in a place that may be smaller.
-function Drawing({ library, figures, colors, label }) {
+function Drawing({ library, figures, colors, label, onDrawn }) {
   const place = useRef();
   const element = useRef();
   const plot = useRef();
@@ -59,7 +59,7 @@ function Drawing({ library, figures, colors, label }) {
   useEffect(() => {
     if (!room?.width || !room.height) return;
     plot.current ??= new Plot(library, element.current, figures.kind);
-    plot.current.draw(figures, colors, sizeOf(figures, room));
+    onDrawn(plot.current.draw(figures, colors, sizeOf(figures, room)).join(", "));
   }, [figures, colors, room]);
   useEffect(() => () => plot.current?.close(), []);
   return html`<div class="drawing" ref=${place} tabindex="0" role="img" aria-label=${label}><div ref=${element}></div></div>`;
@@ -108,11 +108,13 @@ export function Chart({ live, chosen, topic, limit, onDrawn }) {
   const [library, setLibrary] = useState();
   const [failed, setFailed] = useState();
   const [isTable, setTable] = useState(false);
+  const [small, setSmall] = useState("");
   const scheme = useFollowed(window, "theme", theme.shown);
   const places = useRef(new Map());
   useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
   if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;
   if (!figures || !library) return html`<p class="empty" role="status">Loading…</p>`;
+  const notes = [...figures.notes, ...(figures.kind === "treemap" && !isTable && small ? [`too small for a name: ${small}`] : [])];
   const colors = figures.kind === "none" ? { series: [] } : colorsOf(figures, scheme, placesOf(places, figures));
   return html`
     <figure class="chart">
@@ -124,8 +126,8 @@ export function Chart({ live, chosen, topic, limit, onDrawn }) {
       ${!isTable && html`<${Legend} figures=${figures} colors=${colors} />`}
       ${isTable
         ? html`<${Figures} figures=${figures} />`
-        : figures.kind !== "none" && html`<${Drawing} key=${figures.kind} library=${library} figures=${figures} colors=${colors} label=${`${figures.title}, of ${topic.name}; the button Figures shows them as a table`} />`}
-      ${figures.notes.length > 0 && html`<p class="muted notes">${figures.notes.join("; ")}</p>`}
+        : figures.kind !== "none" && html`<${Drawing} key=${figures.kind} library=${library} figures=${figures} colors=${colors} onDrawn=${setSmall} label=${`${figures.title}, of ${topic.name}; the button Figures shows them as a table`} />`}
+      ${notes.length > 0 && html`<p class="muted notes">${notes.join("; ")}</p>`}
     </figure>
   `;
 }

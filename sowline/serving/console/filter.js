@@ -198,7 +198,7 @@ function Facet({ path, found, time, error, onFilter }) {
   before.current = shown.map(({ value = null }) => value);
   const most = Math.max(1, ...shown.map(({ records }) => records));
   const room = Math.max(0, ...shown.map(({ records }) => count(records).length));
-  return html`<section><h2>${path}</h2>
+  return html`<section><h2>${path} <span>records</span></h2>
     ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
     ${!found && !error && service.isLost && html`<p class="muted uncounted">not counted: there is no connection</p>`}
     ${!found && !error && !service.isLost && html`<p class="muted uncounted" role="status">Counting…</p>`}

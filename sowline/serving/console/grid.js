@@ -1,6 +1,6 @@
 // The live records of one topic: the filter and options, the viewer, and the state.
 import { html, useEffect, useFollowed, useMemo, useRef, useState } from "./lib.js";
-import { Arrange, arrangement } from "./arrange.js";
+import { Arrange, arrangement, captionOf } from "./arrange.js";
 import { Ask } from "./ask.js";
 import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
@@ -22,7 +22,7 @@ import { go, readRoute } from "./route.js";
 import { SavedViews } from "./saved.js";
 import { service } from "./service.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
-import { Standing } from "./standing.js";
+import { Bookmark, Standing } from "./standing.js";
 import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
@@ -121,6 +121,9 @@ export function Grid({ topic, route }) {
   const opener = useRef();
   const [isArranging, setArranging] = useState(false);
   const [isSeen, setSeen] = useState(false);
+  // On a phone, the controls would take the room of the rows; a filter that was refused has to be seen.
+  const [isControlled, setControls] = useState(false);
+  const hasControls = isControlled || Boolean(refused);
   useNews(live);
   useService();
   const shown = useMemo(() => sheet?.columns ?? [], [sheet, version]);
@@ -136,6 +139,7 @@ export function Grid({ topic, route }) {
   const [isCounting, showCounts, leaveCounts] = useCounting(columns, keysOf(topic));
   const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
+  const caption = isSuited && !route.layout ? captionOf(route, columns, keysOf(topic)) : undefined;
   const canCount = topic.sow && live && !isChart && (live.groups || !live.isGrouped);
   // The button is pressed while its panel is there.
   const isCounted = canCount && isCounting && sheet?.isDrawn;
@@ -271,23 +275,29 @@ export function Grid({ topic, route }) {
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
           </div>
+          <button type="button" class="controls-open ${route.filter ? "set" : ""}" aria-expanded=${hasControls} onClick=${() => setControls(!hasControls)}>Filter</button>
           <${Menu} title="More">
             <${SavedViews} route=${route} />
             ${(tab === "grid" || isPlain) && html`<button type="button" disabled=${!sheet?.isBegun} onClick=${arrange}>Columns and order…</button>`}
+            <${Bookmark} live=${live} sheet=${drawing} />
             <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
             ${!isComputed(topic) && html`<button type="button" disabled=${service.isLost} onClick=${() => setWriting({})}>Write…</button>`}
             ${topic.sow && !isComputed(topic) && html`<button type="button" class="danger-quiet" disabled=${service.isLost} onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
             ${!isComputed(topic) && html`<${Offline} />`}
           <//>
         </div></div>
+      ${route.filter && !hasControls && html`<code class="applied">${route.filter}</code>`}
+      <div class="controls ${hasControls ? "open" : ""}">
       <${Ask} topic=${topic} route=${route} refused=${refused} isLoading=${isLoading} live=${live} columns=${columns}>
         ${canCount && html`<button type="button" class="counts" aria-pressed=${Boolean(isCounted)} disabled=${!sheet?.isDrawn} onClick=${() => showCounts(!isCounting)} title="how many records have each value of a field">Counts</button>`}
       <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
+      </div>
       ${failed && !isChart && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body ${live && refused ? "other" : ""}">
         ${isCounted && html`<${Facets} topic=${topic} asked=${live.asked} sheet=${sheet} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
+          ${caption && html`<h2 class="caption">${caption}</h2>`}
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isTable && html`<${PlainTable} key=${sheet} sheet=${sheet} version=${version} onOpen=${open} topic=${topic} />`}
           ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} limit=${limit} onDrawn=${setCharting} />`}

@@ -18,7 +18,8 @@ export function Menu({ title, children }) {
     return () => removeEventListener("pointerdown", leave);
   }, []);
   const chosen = (event) => {
-    if (event.target.closest("button")) box.current.open = false;
+    // What was copied is said on its own button.
+    if (event.target.closest("button") && !event.target.closest(".bookmark")) box.current.open = false;
   };
   return html`<details class="menu" ref=${box} onClick=${chosen}><summary>${title}</summary><div class="sheet-of-menu" role="group" aria-label=${title}>${children}</div></details>`;
 }

@@ -7,6 +7,8 @@ const ROW = 26;
 const ROW_MAX = 56;
 const LINE = 16;
 const SHORT = 34;
+// The height of a tile's header.
+const UPPER = 22;
 // Cells without numbers are read by their colors: even narrow ones.
 const CELL = { width: 12, height: 26 };
 const DAY = 86_400_000;
@@ -190,7 +192,7 @@ function treemap(figures, colors, style, size, tileOf) {
       nodeClick: false,
       breadcrumb: { show: false },
       label: { show: true, position: "insideTopLeft", color: style.ink, fontSize: SIZE, lineHeight: LINE, padding: 0, distance: 4, formatter: ({ data: { texts = [] }, dataIndex }) => fitted(texts, tileOf(dataIndex)).join("\n") },
-      upperLabel: { show: isSplit, height: 22, color: style.ink, fontSize: SIZE, fontWeight: 600, formatter: ({ data: { title = [] }, dataIndex }) => headed(title, tileOf(dataIndex)) },
+      upperLabel: { show: isSplit, height: UPPER, color: style.ink, fontSize: SIZE, fontWeight: 600, formatter: ({ data: { title = [] }, dataIndex }) => headed(title, tileOf(dataIndex)) },
       itemStyle: { borderColor: style.surface, borderWidth: 0, gapWidth: 1 },
       emphasis: { disabled: true },
       levels: [{ itemStyle: { borderWidth: 0, gapWidth: 3, borderColor: style.surface }, upperLabel: { show: false } }, { itemStyle: { borderWidth: isSplit ? 1 : 0, gapWidth: 1 } }],
@@ -295,6 +297,22 @@ export class Plot {
     // The library lays tiles out before it asks for their labels, and tells nobody else how large they are.
     const tileOf = (index) => this.#chart.getModel().getSeriesByIndex(0).getData().getItemLayout(index);
     this.#chart.setOption(KINDS[this.#kind](figures, colors, styles(), size, tileOf), { replaceMerge: ["series"] });
+    return this.#kind === "treemap" ? this.#unlabeled(figures, tileOf) : [];
+  }
+
+  // The tiles that have no room for their name, each with its value: what is no part of another one.
+  #unlabeled({ names }, tileOf) {
+    const data = this.#chart.getModel().getSeriesByIndex(0).getData();
+    const found = [];
+    data.each((index) => {
+      const { title, texts, about } = data.getRawDataItem(index) ?? {};
+      if (!about || (names.length > 1 && !title)) return;
+      const tile = tileOf(index);
+      const hasRoom = tile && !tile.invisible;
+      const isLabeled = hasRoom && (title ? tile.height > UPPER && headed(title, tile) : fitted(texts, tile).length);
+      if (!isLabeled) found.push((title ?? texts).join(" "));
+    });
+    return found;
   }
 
   close() {

@@ -57,6 +57,8 @@ export function Spark({ rates: shown, now, newest, label }) {
   const xOf = (at) => width * (1 - (now - at) / SHOWN_MS);
   const since = shown.length ? Math.max(0, xOf(shown[0].at)).toFixed(1) : width;
   const isBefore = newest !== null && newest * 1000 <= SHOWN_MS && xOf(now - newest * 1000) < since;
+  // A line at zero shows nothing that the number beside it does not say.
+  if (!isBefore && !shown.some(({ value }) => value > 0)) return null;
   const runs = [];
   shown.forEach(({ at, value }, index) => {
     if (!index || at - shown[index - 1].at > NEAR_MS_MAX) runs.push([]);

@@ -2,7 +2,7 @@
 import { Offline } from "./connection.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { said, service, stringify } from "./service.js";
-import { Effect, Json, clock, plural } from "./text.js";
+import { Effect, Json, Time, clock, plural } from "./text.js";
 import { difference, flatten, keyPaths, keyText } from "./fields.js";
 import { storedRecord } from "./edit.js";
 import { CopyAs } from "./copyas.js";
@@ -30,7 +30,7 @@ function Write({ write }) {
   const tone = outcome === "applied" ? "ok" : outcome === "condition_false" ? "warn" : "muted";
   return html`
     <li class="write">
-      <div class="when"><time>${clock(write.timestamp)}</time><strong><${Command} name=${write.command} /></strong>
+      <div class="when"><${Time} text=${write.timestamp} /><strong><${Command} name=${write.command} /></strong>
         ${outcome && html`<span class="chip ${tone}" title=${outcome}>${outcomeWords(outcome)}</span>`}
         ${write.version !== undefined && html`<span class="muted">version ${write.version}</span>`}
         ${(write.tags ?? []).map((tag) => html`<span class="tag">${tag}</span>`)}</div>
@@ -89,7 +89,7 @@ function Timeline({ topic, keyOf, version }) {
   const numbers = courses(writes);
   return html`
     <section class="timeline" aria-label="what has happened to this record">
-      ${timeline && html`<p class="muted">${writes.length >= limit ? `The newest ${writes.length} writes` : plural(writes.length, "write")}; complete since ${clock(timeline.since)}.</p>`}
+      ${timeline && html`<p class="muted">${writes.length >= limit ? `The newest ${writes.length} writes` : plural(writes.length, "write")}; complete since <${Time} text=${timeline.since} />.</p>`}
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!timeline && !error && html`<p class="muted" role="status">Reading…</p>`}
       ${numbers.length > 0 && html`<ul class="courses" aria-label="numbers over these writes">${numbers.map(([path, values]) => html`<${Course} path=${path} values=${values} />`)}</ul>`}
@@ -153,10 +153,10 @@ export function RecordPanel({ topic, live, sowKey, name, isHidden, cell, version
         <h2 id="record-title" tabindex="-1" ref=${title} title=${keyOf}>${name}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
-      <p class="keys"><span class="muted" title=${SOW_KEY}>SOW key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
+      <p class="keys"><span class="muted" title=${SOW_KEY}>Key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the key" />${isHidden && held !== undefined && html` <span class="muted">row not on the screen</span>`}</p>
       ${known && html`<p class="keys"><span class="muted">Version</span> ${known["~version"]} <span class="muted">last written</span> ${clock(known["~lastUpdateAt"])} <span class="muted">signature</span> <code>${known["~signature"]}</code></p>`}
       ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">This record was deleted, or it no longer matches the filter.</p>`}
-      ${record === undefined && html`<p class="notice">No record with this SOW key is shown: it does not match the filter, or there is none.</p>`}
+      ${record === undefined && html`<p class="notice">No record with this key is shown: it does not match the filter, or there is none.</p>`}
       ${cell && html`<p class="cell-filter"><span class="muted">Filter</span>
         ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}
         ${isOne && isEditable(topic, cell.path) && html`<button type="button" class="small" disabled=${service.isLost} onClick=${() => onWrite({ way: "edit", path: cell.path, body: text, key: keyOf ?? "", sowKey })}>Edit <code>${cell.path}</code>…</button>`}</p>`}

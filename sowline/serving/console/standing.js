@@ -1,10 +1,11 @@
-// The line above a grid: its state, how many rows it has, and where in the log it is.
+// The line above a grid: its state, how many rows it has, and how fast they change; and where in the log they are.
 import { html, useEffect, useState } from "./lib.js";
 import { asOf, timeOfDay } from "./connection.js";
 import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
+import { BOOKMARK } from "./words.js";
 import { usePolled } from "./polled.js";
 import { OVER, Rates, meanOf } from "./rates.js";
 import { lateness, sourceLateness } from "./topics.js";
@@ -45,7 +46,8 @@ function useRate(live) {
 
 // What comes, and over which time it is counted.
 const CAME = "the mean of the last ten seconds, as they come to this page: with conflation, several changes of a record in one interval are one";
-const namesOf = (live, topic) => (live?.isGrouped ? "changed groups" : topic.sow ? "changes" : "messages");
+const CAME_OF_GROUPS = "the mean of the last ten seconds: how many of the values shown here have changed, each of which may stand for many records";
+const namesOf = (live, topic) => (live?.isGrouped ? "updates" : topic.sow ? "changes" : "messages");
 
 // What is shown while something else is refused, in words.
 function shownInstead({ asked, stoppedAt }, refused) {
@@ -88,23 +90,28 @@ export const allOf = (live, rows, limit, { all } = cutOf(live, limit)) => all ??
 // Whether there may be more records, of which nobody knows yet how many.
 export const isCounting = (live) => live?.state === "loading" && live.matches === undefined;
 
+// Where in the log is what is shown: for who continues from there with a program.
+export function Bookmark({ live, sheet }) {
+  const { bookmark } = sheet?.shown ?? live ?? {};
+  return bookmark && html`<p class="bookmark"><span class="muted" title=${BOOKMARK}>Bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></p>`;
+}
+
 export function Standing({ live, refused, isLoading, sheet, limit, topic, tab }) {
   const now = useRate(live);
   const [answer] = usePolled("topics", LAG_MS);
   const served = answer?.body.topics.find(({ name }) => name === topic.name);
   const [tone, word] = live && refused ? ["warn", shownInstead(live, refused)] : stateOf(live, isLoading, sheet, served, answer?.body.topics);
   // What is drawn is of one moment: its number of rows is not that of records which came since.
-  const { rows = 0, bookmark } = sheet?.shown ?? live ?? {};
+  const { rows = 0 } = sheet?.shown ?? live ?? {};
   const cut = live && topic.sow ? cutOf(live, limit) : {};
   const { hint } = cut;
   const all = allOf(live, rows, limit, cut);
   return html`
     <div class="standing">
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
-      <span data-count="rows"><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${unitOf(topic, tab, rows === 1 && !all)}${isCounting(live) && " so far"}</span>
+      <span data-count="rows" class=${tab === "chart" && !all ? "unseen" : undefined}><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${unitOf(topic, tab, rows === 1 && !all)}${isCounting(live) && " so far"}</span>
       ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
-      ${!asOf() && !live?.stoppedAt && html`<span class="muted rate" title=${CAME}>${rate(now)} ${namesOf(live, topic)}/s ${OVER}</span>`}
-      ${bookmark && html`<span class="bookmark"><span class="muted" title="The point of the log up to which every change is shown">bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
+      ${!asOf() && !live?.stoppedAt && now !== undefined && html`<span class="muted rate" title=${live?.isGrouped ? CAME_OF_GROUPS : CAME}>${rate(now)} ${namesOf(live, topic)}/s ${OVER}</span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}

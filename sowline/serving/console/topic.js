@@ -5,7 +5,7 @@ import { timeOfDay } from "./connection.js";
 import { Origin, isComputed, kindOf } from "./origin.js";
 import { usePolled } from "./polled.js";
 import { State, changed, sourceLateness } from "./topics.js";
-import { bytes, clock, count, plural, shownValue, span } from "./text.js";
+import { Time, bytes, count, plural, shownValue, span } from "./text.js";
 import { askJson, topicPath } from "./service.js";
 import { Schemas } from "./schemas.js";
 import { WriteDialog } from "./write.js";
@@ -122,7 +122,7 @@ function Key({ one, kind }) {
   if (one.key === null) return null;
   const [, partition, position] = (kind === "dead" && /^(\d+)@([\d.]+)$/.exec(one.key)) || [];
   if (partition) return html`<span class="muted">from the log, partition ${partition} position ${position}</span>`;
-  return html`<span class="muted" title=${kind === "changes" ? SOW_KEY : undefined}>${kind === "changes" ? "SOW key" : "Kafka key"}</span> <code>${one.key}</code>`;
+  return html`<span class="muted" title=${kind === "changes" ? SOW_KEY : undefined}>${kind === "changes" ? "record key" : "Kafka key"}</span> <code>${one.key}</code>`;
 }
 
 function Message({ one, kind, topic, seen, onRetry, onReason }) {
@@ -130,7 +130,7 @@ function Message({ one, kind, topic, seen, onRetry, onReason }) {
   const { text, note, isText } = shownValue(one.value ?? "", VALUE_CHARS);
   const canRetry = kind === "dead" && !isComputed(topic) && one.value !== null && isText && !one.cut && (command ?? "publish") in WAYS;
   return html`<li class="message card">
-    <div class="when"><time>${clock(one.timestamp)}</time> <span class="muted">partition ${one.partition} offset ${one.offset}</span>
+    <div class="when"><${Time} text=${one.timestamp} /> <span class="muted">partition ${one.partition} offset ${one.offset}</span>
       <${Key} one=${one} kind=${kind} />
       ${command && html`<strong><${Command} name=${command} /></strong>`}
       ${reason && html`<button type="button" class="small" onClick=${() => onReason(reason)} title="only dead letters with this reason">${reason}</button>`}
@@ -167,7 +167,7 @@ function Tail({ topic, route, seen, onRead, onRetry }) {
   return html`
     <div class="tail-bar">
       <div class="switch" role="group" aria-label="which messages">${Object.entries(TAILS).map(([name, title]) => html`<button type="button" aria-pressed=${kind === name} onClick=${() => change({ tail: name, reason: "" })}>${title}</button>`)}</div>
-      <form onSubmit=${(event) => { event.preventDefault(); change({ key: key.trim() }); }}><label class="field">${kind === "changes" ? "SOW key" : "Kafka key"} <input class="mono" value=${key} placeholder="any" onInput=${(event) => setKey(event.target.value)} /></label></form>
+      <form onSubmit=${(event) => { event.preventDefault(); change({ key: key.trim() }); }}><label class="field">${kind === "changes" ? "Record key" : "Kafka key"} <input class="mono" value=${key} placeholder="any" onInput=${(event) => setKey(event.target.value)} /></label></form>
       <button type="button" onClick=${() => look((number) => number + 1)}>Read again</button>
       ${reason && html`<span class="chip warn">${reason}</span><button type="button" class="small" onClick=${() => change({ reason: "" })}>every reason</button>`}
     </div>

@@ -84,7 +84,7 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
       <td class="number" data-label="Changes/s ${OVER}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
-      <td class="number" data-label="Lag">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
+      <td class="number" data-label="Lag (records)">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
       <td class="number" data-label="Subscriptions">${now(count(topic.subscriptions))}</td>
       <td class="number" data-label="Indexes">
@@ -136,7 +136,7 @@ export function Topics() {
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
               <th scope="col" class="number changes" title="Changes a second that this query service applied: the mean of the last ten seconds, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s ${OVER}</th>
               <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
-              <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th>
+              <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag (records)</th>
               <th scope="col" class="number" title="Input that could not be applied, as Kafka keeps it">Dead letters</th>
               <th scope="col" class="number" title="Live subscriptions of all clients">Subscriptions</th>
               <th scope="col" class="number" title="How many, and their memory">Indexes</th>

@@ -2,6 +2,7 @@
 import { html } from "./lib.js";
 
 export const SOW_KEY = "SOW key: the number or the text by which the service names a record";
+export const BOOKMARK = "A position in the history of the topic: every change up to it is shown, and a client that begins there misses none";
 
 // What clients ask for, and what is written, by command.
 const COMMANDS = {
@@ -10,10 +11,10 @@ const COMMANDS = {
   delta_subscribe: "changed fields",
   sow_and_subscribe: "records, then changes",
   sow_and_delta_subscribe: "records, then changed fields",
-  publish: "publish",
-  delta_publish: "merge",
+  publish: "whole record",
+  delta_publish: "some fields",
   delta: "delta",
-  sow_delete: "delete",
+  sow_delete: "deletion",
 };
 
 const OUTCOMES = { noop: "no change", condition_false: "condition not met" };

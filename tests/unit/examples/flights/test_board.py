@@ -20,8 +20,8 @@ FLIGHT = {
     "sched_dep_time": "05:45",
     "status": "late",
 }
-DEPARTED = {**FLIGHT, "status": "departed late", "dep_delay": 38}
-LANDED = {**DEPARTED, "status": "landed", "arr_delay": -4}
+DEPARTED = {**FLIGHT, "status": "departed late", "dep_delay_min": 38}
+LANDED = {**DEPARTED, "status": "landed", "arr_delay_min": -4}
 
 
 def message(command: str, flight: dict[str, object], reason: str | None = None) -> Message:

@@ -17,7 +17,13 @@ SCHEDULED = {"carrier": "UA", "hour": 5, "dest": "IAH", "status": "scheduled", "
 
 def landed(dest: str, departure: int, arrival: int) -> dict[str, Any]:
     """Return a flight that has landed, with its delays in minutes."""
-    return {**SCHEDULED, "dest": dest, "status": "landed", "dep_delay": departure, "arr_delay": arrival}
+    return {
+        **SCHEDULED,
+        "dest": dest,
+        "status": "landed",
+        "dep_delay_min": departure,
+        "arr_delay_min": arrival,
+    }
 
 
 def test_delays() -> None:
@@ -29,16 +35,16 @@ def test_delays() -> None:
     ]
     flights.append(SCHEDULED)
     assert list(recompute_views(flights, [])["delays"].values()) == [
-        {"carrier": "UA", "hour": 5, "flights": 2, "delay": 5.5, "worst": 7, "moment": LATER},
-        {"carrier": "UA", "hour": 6, "flights": 1, "delay": 1, "worst": 1, "moment": MOMENT},
+        {"carrier": "UA", "hour": 5, "flights": 2, "delay_min": 5.5, "worst_min": 7, "moment": LATER},
+        {"carrier": "UA", "hour": 6, "flights": 1, "delay_min": 1, "worst_min": 1, "moment": MOMENT},
     ]
 
 
 def test_arrivals() -> None:
     """Flights that have landed, by destination; without an airport, a group has no name and no coordinates."""
     flights = [landed("IAH", 0, -3), landed("SJU", 0, 9), landed("IAH", 0, 4), SCHEDULED]
-    counts = {"flights": 2, "delay": 0.5, "lat": 29.98, "lon": -95.34, "moment": MOMENT}
-    unknown = {"flights": 1, "delay": 9, "lat": None, "lon": None, "moment": MOMENT}
+    counts = {"flights": 2, "delay_min": 0.5, "lat": 29.98, "lon": -95.34, "moment": MOMENT}
+    unknown = {"flights": 1, "delay_min": 9, "lat": None, "lon": None, "moment": MOMENT}
     assert list(recompute_views(flights, [HOUSTON])["arrivals"].values()) == [
         {"dest": "IAH", "airport": {"name": HOUSTON.name}, **counts},
         {"dest": "SJU", "airport": {"name": None}, **unknown},

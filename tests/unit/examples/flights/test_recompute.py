@@ -14,7 +14,7 @@ SCHEDULE = {
     "tailnum": "N14228",
     "origin": "EWR",
     "dest": "IAH",
-    "distance": 1400,
+    "distance_miles": 1400,
     "hour": 5,
     "sched_dep_time": "05:15",
     "sched_arr_time": "08:19",
@@ -41,8 +41,13 @@ def test_missing_value_is_absent() -> None:
 def test_landed() -> None:
     """A departure and an arrival add to the record, and change its status and moment."""
     record = after(PUNCTUAL, 3)
-    arrival = {"arr_time": "08:30", "arr_delay": 11, "air_time": 227, "moment": "2013-01-01T14:30:00Z"}
-    assert record == {**SCHEDULE, "dep_time": "05:17", "dep_delay": 2, **arrival, "status": "landed"}
+    arrival = {
+        "arr_time": "08:30",
+        "arr_delay_min": 11,
+        "air_time_min": 227,
+        "moment": "2013-01-01T14:30:00Z",
+    }
+    assert record == {**SCHEDULE, "dep_time": "05:17", "dep_delay_min": 2, **arrival, "status": "landed"}
 
 
 def test_late() -> None:
