@@ -38,7 +38,7 @@ class ReplicaDestination:
 
     def records(self, topic: str) -> int:
         """Return the number of a topic's records."""
-        return self._state.topics[topic].size
+        return self._state.topics[topic].record_count
 
     def era(self, topic: str, partition: int) -> int:
         """Return the current era of a partition."""
