@@ -142,7 +142,8 @@ def _check_owners(fields: dict[str, Any]) -> None:
     # An expire waits on the log while a publish prolongs the record. Only the guard shows that it is for the state
     # before, and would delete a record that is not due (test_another_guard_is_harmless).
     if ("guard" in fields) != (command == EXPIRE):
-        raise _bad("expected sow.guard on an expire, and only there")
+        got = "with it" if "guard" in fields else "without it"
+        raise _bad(f"expected sow.guard on an expire, and only there, got {command} {got}")
     if command in (EXPIRE, DEFINE, PARTIALS) and (more := fields.keys() - {"command", "guard"}):
         raise _bad(f"expected no other headers on a command of a service, got sow.{min(more)}")
 

@@ -249,7 +249,7 @@ class DeclaredTopic(TopicsModel):
     def _keeps_documents(self) -> Self:
         given = self.model_fields_set
         if not self.documents and (unfit := sorted(given & {"template", "history_ttl"})):
-            raise ValueError(f"expected documents: true with {', '.join(unfit)}")
+            raise ValueError(f"expected documents: true with {', '.join(unfit)}, got false")
         if self.documents and (unfit := sorted(given & {"preprocessing", "enrichment"})):
             raise ValueError(f"expected no {' and no '.join(unfit)} with documents: true")
         check_template(self.template, self.key_paths)
@@ -295,7 +295,7 @@ class DeclaredTopic(TopicsModel):
                 f"expected a message_type with schemas, got {self.message_type} and {', '.join(given)}"
             )
         if has_schemas and self.reader_schema is None:
-            raise ValueError(f"expected a reader_schema with message_type: {self.message_type}")
+            raise ValueError(f"expected a reader_schema with message_type: {self.message_type}, got none")
         if self.message_type != JSON and self.documents:
             raise ValueError(f"expected message_type: json with documents: true, got {self.message_type}")
         if self.framing == "none" and self.schemas:

@@ -98,7 +98,7 @@ class Registry:
         A user and password may also be in the URL. Raise `bad configuration` if the CA file can't be read.
         """
         self._url = url.rstrip("/")
-        self._timeout = timeout
+        self._timeout_seconds = timeout
         self._http = httpx2.Client(
             timeout=timeout, auth=auth, headers=_HEADERS, verify=_trusted(ca_file), **direct(url)
         )
@@ -235,7 +235,7 @@ class Registry:
         content = None if request is None else orjson.dumps(request)
         # The HTTP client's timeout is for each read. A server that sends a byte a second would hold its caller for
         # weeks (test_slow_answer).
-        until = time.monotonic() + self._timeout
+        until = time.monotonic() + self._timeout_seconds
         try:
             with self._http.stream(method, self._url + path, content=content) as response:
                 body = b"".join(_bounded(response, until))

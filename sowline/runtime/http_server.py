@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from sowline.errors import SowlineError
 from sowline.runtime.connections import Connection, Connections
 from sowline.runtime.descriptors import Spares
-from sowline.runtime.process import BACKLOG, listener
+from sowline.runtime.process import WAITING_CONNECTIONS_MAX, listener
 from sowline.runtime.websocket_connection import LINGER_SECONDS
 from sowline.runtime.websocket_handshake import Handshake
 
@@ -258,7 +258,7 @@ class HttpServer(uvicorn.Server):
         await super().startup(sockets)
         # uvicorn has set the backlog to the number of connections per turn: restore it.
         for one in sockets or ():
-            one.listen(BACKLOG)
+            one.listen(WAITING_CONNECTIONS_MAX)
 
     def stop_listening(self) -> None:
         """Accept no further connection; those that exist stay until the server ends."""

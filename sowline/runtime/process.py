@@ -26,8 +26,8 @@ log = structlog.get_logger()
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-BACKLOG = 2048
-"""The maximum number of connections that wait to be accepted."""
+WAITING_CONNECTIONS_MAX = 2048
+"""Connections that may wait to be accepted."""
 
 
 def set_up_logs() -> None:
@@ -121,7 +121,7 @@ def _inherited(port: int) -> socket.socket | None:
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listening = socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS_MAX)
     except OSError as error:
         why = str(error.strerror).partition(" (")[0]
         raise SowlineError(

@@ -37,7 +37,7 @@ def require_of_client(fields: RequestFields) -> None:
     if any(getattr(fields, name) for name in NODE_FIELDS):
         raise SowlineError(
             "bad request",
-            f"expected {', '.join(f'`{name}`' for name in NODE_FIELDS)} only from a gateway",
+            f"expected {', '.join(f'`{name}`' for name in NODE_FIELDS)} only from a gateway, got one from a client",
         )
 
 

@@ -5,8 +5,9 @@ A duration of 500 is half a second to one function and eight minutes to another;
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import cast
 
 import pytest
 
@@ -101,6 +102,11 @@ FIELD_EXCEPTIONS = {
 }
 """By module, class and field: why it has no unit."""
 
+ATTRIBUTE_EXCEPTIONS = {
+    "sowline/serving/access/login_session.py:LoginSession:expires_in": "is the message's name",
+}
+"""By module, class and attribute, or by module and constant: why it has no unit."""
+
 SHORT = re.compile(
     "addr|args?|arr|attr|auth|buf|cb|cfg|cmd|cnt|conf|conn|ctx|cur|db|desc|dirs?|doc|dst|elem|env|errs?|evt|exc|expr|fmt|"
     "fn|func|hdr|idx|impl|kwargs|lhs|lib|mem|mgr|msg|num|obj|opts?|params?|pkg|pos|pred|prev|proc|props?|ptr|refs?|req|"
@@ -175,9 +181,66 @@ def numeric_fields_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
                         yield one.name, name
 
 
+def attributes_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the class and the name of each attribute that is a number, and of each property that returns one."""
+    for one in ast.walk(tree):
+        if not isinstance(one, ast.ClassDef):
+            continue
+        for function in (node for node in one.body if isinstance(node, Function)):
+            if function.returns is not None and _is_property(function) and is_number(function.returns):
+                yield one.name, function.name
+            known = {name for _, name in numbers_of(function)}
+            for target, value, kind in _assigned(ast.walk(function)):
+                is_own = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+                if is_own and (_counts(value, known) if kind is None else is_number(kind)):
+                    yield one.name, ast.unparse(target).removeprefix("self.")
+
+
+def constants_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the name of each constant of a module that is a number, as if the module were a class."""
+    for target, value, kind in _assigned(tree.body):
+        is_plain = kind is None or ast.unparse(kind) == "Final"
+        if isinstance(target, ast.Name) and (
+            _counts(value, ()) if is_plain else is_number(cast("ast.expr", kind))
+        ):
+            yield "", target.id
+
+
+def _is_property(function: Function) -> bool:
+    return any(ast.unparse(one).endswith("property") for one in function.decorator_list)
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
+    """Yield what is assigned to, with the value and the type that is named."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                yield from ((target, value, None) for target in targets)
+            case ast.AnnAssign(target=target, value=value, annotation=kind):
+                yield target, value, kind
+
+
+def _counts(value: ast.expr | None, known: Collection[str]) -> bool:
+    """Whether a value is surely a number: a literal, a parameter that is one, or what is computed of them."""
+    match value:
+        case ast.Constant(value=number):
+            return isinstance(number, int | float) and not isinstance(number, bool)
+        case ast.Name(id=name):
+            return name in known
+        case ast.Attribute(attr=name):
+            return name.rpartition("_")[2] in UNITS
+        case ast.BinOp(left=left, right=right):
+            return _counts(left, known) or _counts(right, known)
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return name in ("len", "sum", "round", "int", "float") or (
+                name in ("min", "max") and any(_counts(one, known) for one in args)
+            )
+    return False
+
+
 def lacks_unit(name: str) -> bool:
     """Whether a number of this name is a measure without its unit."""
-    word = name.rpartition("_")[2]
+    word = name.lower().rpartition("_")[2]
     return word in MEASURES and word not in UNITS
 
 
@@ -224,6 +287,18 @@ def test_fields_have_units() -> None:
         if lacks_unit(name)
     }
     check_units(found, FIELD_EXCEPTIONS)
+
+
+def test_attributes_and_constants_have_units() -> None:
+    """As fields have: an attribute that no annotation declares, a property, and what a module names."""
+    found = {
+        f"{path.relative_to(ROOT)}:{one}:{name}"
+        for path in MODULES
+        for of in (attributes_of, constants_of)
+        for one, name in of(cast("ast.Module", tree_of(path)))
+        if lacks_unit(name)
+    }
+    check_units(found, ATTRIBUTE_EXCEPTIONS)
 
 
 def test_names_are_whole_words() -> None:
@@ -308,6 +383,28 @@ def test_which_fields_lack_a_unit() -> None:
     text = "class C:\n    delay: float = 0\n    size: int | None\n    size_bytes: int\n    window: Window\n"
     found = list(numeric_fields_of(ast.parse(text)))
     assert [name for _, name in found if lacks_unit(name)] == ["delay", "size"]
+
+
+def test_which_attributes_and_constants_lack_a_unit() -> None:
+    """Those whose value is surely a number, as far as a reader of the module sees."""
+    text = """
+class C:
+    def __init__(self, delay: float, rate: Rate, config):
+        self.delay = delay
+        self.rate = rate
+        self.pause = config.pause_ms / 1000
+        self.size: int | None = None
+        self.window, self.wait_ms = Window(), 3
+
+    @property
+    def lag(self) -> float: ...
+"""
+    found = list(attributes_of(ast.parse(text)))
+    assert sorted(name for _, name in found if lacks_unit(name)) == ["delay", "lag", "pause", "size"]
+    constants = list(
+        constants_of(ast.parse("SIZE: Final = 1 << 20\nAGE = '3'\nWAIT_SECONDS = 2\nDELAY = 3\n"))
+    )
+    assert [name for _, name in constants if lacks_unit(name)] == ["SIZE", "DELAY"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ REFUSES = re.compile(
 PASSES_ON = re.compile(r"\b(error|failure|problem|why|wrong|_EXPECTED)\b")
 """In what a message inserts: a sentence that was made elsewhere, with what was expected."""
 
+CAME = re.compile(r"\b(got|not|but|came|found|has|have|lacks|answered|is|are|no|twice|without|instead)\b")
+"""What a message has that says, beside what was expected, what came."""
+
+SILENT_MAX = 24
+"""Refusals that only say what was expected. The limit only goes down."""
+
 STATES = {
     "UNAVAILABLE": "no query service answers for some partitions",
     "already running": "another process has the directory",
@@ -102,6 +108,34 @@ def test_a_refusal_says_what_was_expected() -> None:
     assert EXCEPTIONS.keys() == {name for name, lines in found.items() if lines} & EXCEPTIONS.keys()
 
 
+def is_silent(message: ast.expr) -> bool:
+    """Whether a message says what was expected, and not what came instead."""
+    if isinstance(message, ast.Constant):
+        inserted, text = [], str(message.value)
+    elif isinstance(message, ast.JoinedStr):
+        inserted = [
+            ast.unparse(part.value) for part in message.values if isinstance(part, ast.FormattedValue)
+        ]
+        text = "".join(str(part.value) for part in message.values if isinstance(part, ast.Constant))
+    else:
+        return False
+    return "expected" in text.lower() and not CAME.search(text) and not any(map(PASSES_ON.search, inserted))
+
+
+def silent(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of a module's refusals that do not say what came."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (message := message_of(node)) is not None and is_silent(message):
+            yield node.lineno
+
+
+def test_a_refusal_says_what_came() -> None:
+    """But for the few that are counted: most of them are about something that is absent."""
+    paths = [path for package in PRODUCT for path in sorted((ROOT / package).rglob("*.py"))]
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in paths for line in silent(tree_of(path))]
+    assert len(found) <= SILENT_MAX, "\n".join([*found, f"{len(found)} refusals that do not say what came"])
+
+
 def test_a_state_is_a_reason_that_is_raised() -> None:
     """The list of states keeps none that has gone."""
     texts = "\n".join(path.read_text() for package in PRODUCT for path in (ROOT / package).rglob("*.py"))
@@ -124,3 +158,18 @@ def test_a_state_is_a_reason_that_is_raised() -> None:
 def test_what_is_found(text: str, count: int) -> None:
     """Texts that lack it; not sentences of other modules, states or defects."""
     assert len([*lacking(ast.parse(text))]) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("raise ValueError(f'expected a number at {where}')", 1),
+        ("raise ValueError('expected one topic')", 1),
+        ("raise ValueError(f'expected a number, got {kind}')", 0),
+        ("raise ValueError(f'{name} is no number: expected one')", 0),
+        ("raise ValueError(f'expected a number: {error}')", 0),
+    ],
+)
+def test_what_is_silent(text: str, count: int) -> None:
+    """Texts that only expect; not those that pass on what another module says."""
+    assert len([*silent(ast.parse(text))]) == count

@@ -67,7 +67,7 @@ class ViewRunner(Runner[PartialsOutput]):
         self._joined_ends: dict[int, dict[ChangesPartition, int]] = {}
         """By source partition, the ends of the joined topics when its generation began."""
         assert topic.view is not None
-        self._interval = topic.view.interval_ms / 1000
+        self._interval_seconds = topic.view.interval_ms / 1000
         """Seconds for which the changes of a conflated topic are merged; 0 in a view."""
         self._flushed_at = self._polled_at = 0.0
 
@@ -180,10 +180,10 @@ class ViewRunner(Runner[PartialsOutput]):
                     error.add_note(f"{self._source.changes} [{number}] at offset {offset}")
                     raise
         self._output.send(made)
-        also_idle = time.monotonic() - self._flushed_at >= (self._interval or PROGRESS_SECONDS)
+        also_idle = time.monotonic() - self._flushed_at >= (self._interval_seconds or PROGRESS_SECONDS)
         if also_idle:
             self._flushed_at = time.monotonic()
-        if also_idle or not self._interval:
+        if also_idle or not self._interval_seconds:
             for partition in self._partitions.values():
                 self._output.send(partition.flush(also_idle=also_idle))
 
@@ -205,9 +205,9 @@ class ViewRunner(Runner[PartialsOutput]):
         """Return for how many seconds a poll waits for the next change."""
         if self._joined is not None:
             return JOIN_POLL_SECONDS
-        if not self._interval:
+        if not self._interval_seconds:
             return POLL_SECONDS
-        return min(POLL_SECONDS, max(0.0, self._flushed_at + self._interval - time.monotonic()))
+        return min(POLL_SECONDS, max(0.0, self._flushed_at + self._interval_seconds - time.monotonic()))
 
     # partitions come and go
 

@@ -24,15 +24,18 @@ class _Sorted:
         self._keys: Sequence[Key] = ()
         self._at = 0
 
-    async def next(self) -> bool:
-        """Move to the next record; return whether there is one."""
+    async def fetch(self) -> bool:
+        """Move to the first record of the next batch that has one; return whether there is one."""
+        async for batch in self._batches:
+            if batch.records:
+                self._batch, self._keys, self._at = batch, self._keys_of(batch), 0
+                return True
+        return False
+
+    def step(self) -> bool:
+        """Move to the next record of the batch; return whether there is one."""
         self._at += 1
-        while self._at >= len(self._batch.records):
-            batch = await anext(self._batches, None)
-            if batch is None:
-                return False
-            self._batch, self._keys, self._at = batch, self._keys_of(batch), 0
-        return True
+        return self._at < len(self._batch.records)
 
     @property
     def key(self) -> Key:
@@ -56,7 +59,7 @@ async def merged(
     Each part must have its own first `end` records, in the order of their keys. No two records have the same key.
     """
     runs = [_Sorted(batches, keys_of) for batches in parts]
-    heap = [(run.key, number) for number, run in enumerate(runs) if await run.next()]
+    heap = [(run.key, number) for number, run in enumerate(runs) if await run.fetch()]
     heapify(heap)
     taken, portion = 0, Batch("", [], [])
     while heap and (end is None or taken < end):
@@ -71,7 +74,7 @@ async def merged(
             portion.records.append(record)
             portion.ordering.append(values)
         taken += 1
-        if await runs[number].next():
+        if runs[number].step() or await runs[number].fetch():
             heapreplace(heap, (runs[number].key, number))
         else:
             heappop(heap)

@@ -60,8 +60,13 @@ class NodesDestination:
         self._beginning.pop(topic, None)
         self._eras = {partition: era for partition, era in self._eras.items() if partition[0] != topic}
 
-    async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
-        """Return the bodies of the records that a check names, as far as they exist."""
+    async def bodies_of(self, checks: Sequence[RecordCheck]) -> Sequence[Sequence[bytes]]:
+        """Return, for each check, the bodies of the records that it names, as far as they exist."""
+        # One after another: together, the checks of one request could take all that nodes may answer at once.
+        return [await self._bodies_of(check) for check in checks]
+
+    async def _bodies_of(self, check: RecordCheck) -> Sequence[bytes]:
+        topic = check.topic.name
         if check.key_text is None:
             found = await records_of(self._nodes, topic, check.sow_keys, self._limits, {})
             return list(found.values())

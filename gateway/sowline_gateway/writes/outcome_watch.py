@@ -6,7 +6,7 @@ watch for the commands of the next second. A watch ends when it is older and all
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
+from sowline.serving.writes.destination import AwaitedReports
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.wire.node_queries import end_of, outcome_of, watch_of
 from sowline_gateway.nodes.channel import NodeChannel
@@ -189,11 +190,12 @@ class NodesWatch:
     def __init__(self, watches: Mapping[str, TopicWatch]) -> None:
         self._watches = watches
 
-    async def wait_reports(
-        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
-    ) -> OutcomeReports:
-        """Wait until these partitions have reported about a command."""
-        return await self._watches[topic.name].wait_reports(origin, wanted)
+    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> list[OutcomeReports]:
+        """Wait until the partitions have reported about the first command, and return their reports."""
+        # A node is asked about one command at a time. If the first one was refused, its client need not wait for the
+        # answers to the others.
+        topic, origin, wanted = awaited[0]
+        return [await self._watches[topic.name].wait_reports(origin, wanted)]
 
     def end(self) -> None:
         """Stop waiting."""

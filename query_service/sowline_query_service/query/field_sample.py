@@ -61,7 +61,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
     return {
         "topic": topic.definition.name,
         "sampled": records,
-        "records": topic.size if entitlement.is_whole else None,
+        "records": topic.record_count if entitlement.is_whole else None,
         "fields": [
             {
                 "path": path,

@@ -272,15 +272,23 @@ def _is_wanted(wanted: TimelineRequest, change: Change) -> bool:
 async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | None) -> list[Noted]:
     """Return the next writes that may be in the range, up to `most`; other tasks run in between."""
     found: list[Noted] = []
+    for _ in _walked(walk, wanted, most, found):
+        await asyncio.sleep(0)
+    return found
+
+
+def _walked(
+    walk: Iterator[Noted], wanted: TimelineRequest, most: int | None, found: list[Noted]
+) -> Iterator[None]:
+    """Add the next writes that may be in the range, up to `most`; yield after each step of the walk."""
     offset_range = _offset_range(wanted)
     for number, noted in enumerate(walk, 1):
         if noted.offset in offset_range and _is_within(wanted, noted.time):
             found.append(noted)
         if len(found) == most:
-            break
+            return
         if number % WALKED_AT_ONCE == 0:
-            await asyncio.sleep(0)
-    return found
+            yield
 
 
 def _offset_range(wanted: TimelineRequest) -> range:

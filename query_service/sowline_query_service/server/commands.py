@@ -74,7 +74,9 @@ class ServiceCommands(SessionCommands):
             return
         require_of_client(fields)
         if fields.command in (WatchOutcomes.command, Outcome.command):
-            raise SowlineError("bad request", f"expected {fields.command} only from a gateway")
+            raise SowlineError(
+                "bad request", f"expected {fields.command} only from a gateway, got it from a client"
+            )
 
     def check_first(self, fields: RequestFields) -> None:
         """Raise if the client may not read the topics of a read, or its filter or condition is invalid."""

@@ -77,7 +77,7 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
         held = self._state.topics[topic]
         return {
             **described_definition(held.definition, rights),
-            "records": held.size,
+            "records": held.record_count,
             "bookmark": held.bookmark(held.positions),
             "reflects": reflects_of(self._state, held),
             "loading": held.loading,

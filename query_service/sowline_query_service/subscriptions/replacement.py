@@ -176,13 +176,22 @@ class ReplacementQuery(Query):
 
     async def send_leaving(self, to: Recipient, *, has_group: bool) -> None:
         """Send which records the client should drop, as fast as it reads; a group may follow."""
-        for number, (topic, key, delivery) in enumerate(self.leaving, 1):
+        done = 0
+        while done < len(self.leaving):
             await to.outbox.wait_turn()
+            done = self._put_leaving(to, done, has_group=has_group)
+
+    def _put_leaving(self, to: Recipient, done: int, *, has_group: bool) -> int:
+        """Put the messages after the first `done`, as far as the outbox takes them; return how many are put then."""
+        for number, (topic, key, delivery) in enumerate(self.leaving[done:], done + 1):
             # All messages of a step but the last one have the bookmark before the step. A client that loses its
             # connection within the step resumes before it, and gets the whole step again.
             more = has_group or number < len(self.leaving)
             payload = whole_payload(key, delivery, to.form, None)
             put_payload(to, topic, payload, self.bookmark_before if more else self.bookmark, more=more)
+            if not to.outbox.has_turn:
+                return number
+        return len(self.leaving)
 
     def _slice_of(self, topic: TopicState) -> TopicSlice:
         return TopicSlice.of(topic, replace(self._selection, top_n=None, skip_n=0))

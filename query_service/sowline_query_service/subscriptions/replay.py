@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from sowline.changes.change import Change
 from sowline.serving.cooperative import STEP_SECONDS, running
@@ -141,17 +141,29 @@ class Replay:
         # (test_changes_come_in_the_order_of_their_time).
         ready.sort(key=_time)
         source, until = ready[0], _time(ready[1]) if len(ready) > 1 else None
+        await self._outbox.wait_turn()
+        for seconds in self._pauses(source, until):
+            await asyncio.sleep(seconds)
+            await self._outbox.wait_turn()
+
+    def _pauses(self, source: _Source, until: int | None) -> Iterator[float]:
+        """Send the changes of a source up to a time; yield the seconds of each pause before it goes on.
+
+        The outbox has a turn before each step.
+        """
         began = time.monotonic()
         while (change := source.next) is not None and (until is None or change.replay_time <= until):
-            await self._outbox.wait_turn()
+            # After each change: an outbox that is filled takes no other one.
+            if not self._outbox.has_turn or time.monotonic() - began > STEP_SECONDS:
+                yield 0.0
+                began = time.monotonic()
             seen, delivery = change_views(source.live, source.number, change)
             if delivery is not None and self._throttle is not None:
-                await asyncio.sleep(self._throttle.take(len(delivery.body), change.replay_time))
+                pause = self._throttle.take(len(delivery.body), change.replay_time)
+                if pause > 0:
+                    yield pause
             deliver_one(source.live, source.number, seen, delivery)
             source.take()
-            if time.monotonic() - began > STEP_SECONDS:
-                await asyncio.sleep(0)
-                began = time.monotonic()
 
 
 def _time(source: _Source) -> int:

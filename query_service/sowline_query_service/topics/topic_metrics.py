@@ -11,7 +11,7 @@ def topic_metrics(state: ServedTopics) -> Iterator[Metric]:
     """Yield the metrics of all topics; docs/metrics.md describes each."""
     records = GaugeMetricFamily("sowline_records", "Records in the State of the World", labels=["topic"])
     for name, topic in state.topics.items():
-        records.add_metric([name], topic.size)
+        records.add_metric([name], topic.record_count)
     yield records
     yield CounterMetricFamily(
         "sowline_replica_changes", "Changes applied to the replica", value=state.changes_applied

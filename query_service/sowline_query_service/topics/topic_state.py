@@ -236,7 +236,7 @@ class TopicState:
         return format_bookmark({self.definition.log: positions})
 
     @property
-    def size(self) -> int:
+    def record_count(self) -> int:
         """The number of records."""
         return len(self.rows)
 

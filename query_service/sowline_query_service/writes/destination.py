@@ -7,6 +7,7 @@ from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.template import Fields
 from sowline.serving.writes.checked_command import CheckedCommand
+from sowline.serving.writes.destination import AwaitedReports
 from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.write_entitlements import RecordCheck
 from sowline_query_service.topics.followed_partitions import Batches
@@ -37,14 +38,18 @@ class ReplicaDestination:
 
     def records(self, topic: str) -> int:
         """Return the number of a topic's records."""
-        return self._state.topics[topic].size
+        return self._state.topics[topic].record_count
 
     def era(self, topic: str, partition: int) -> int:
         """Return the current era of a partition."""
         return self._state.topics[topic].partitions[partition].held.era
 
-    async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
-        """Return the bodies of the records that a check names, as far as they exist."""
+    async def bodies_of(self, checks: Sequence[RecordCheck]) -> Sequence[Sequence[bytes]]:
+        """Return, for each check, the bodies of the records that it names, as far as they exist."""
+        return [self._bodies_of(check) for check in checks]
+
+    def _bodies_of(self, check: RecordCheck) -> Sequence[bytes]:
+        topic = check.topic.name
         rows, rule = self._state.topics[topic].rows, self.topics[topic].key_rule
         named = check.key_text
         keys = map(str.encode, check.sow_keys) if named is None else [rule.sow_key(named)]
@@ -70,11 +75,15 @@ class ReplicaDestination:
         self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
     ) -> OutcomeReports:
         """Wait until these partitions have reported about a command; a watch must keep the reports."""
-        while True:
-            found = self.outcomes.reports(topic.log, origin, wanted)
-            if not found.lacking(wanted):
-                return found
+        while (found := self.reports_now(AwaitedReports(topic, origin, wanted))) is None:
             await self._moved.wait()
+        return found
+
+    def reports_now(self, awaited: AwaitedReports) -> OutcomeReports | None:
+        """Return the reports of these partitions about a command; None if one has not reported."""
+        topic, origin, wanted = awaited
+        found = self.outcomes.reports(topic.log, origin, wanted)
+        return None if found.lacking(wanted) else found
 
 
 class ReplicaWatch:
@@ -86,11 +95,15 @@ class ReplicaWatch:
         # Before the commands are written: their outcomes may be applied here before Kafka's acknowledgements arrive.
         self._tokens = [(log, outcomes.begin(log)) for log in logs]
 
-    async def wait_reports(
-        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
-    ) -> OutcomeReports:
-        """Wait until these partitions have reported about a command."""
-        return await self._destination.wait_reports(topic, origin, wanted)
+    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> list[OutcomeReports]:
+        """Wait until the reports about the first command are there; return them, and those that directly follow."""
+        first, *others = awaited
+        found = [await self._destination.wait_reports(*first)]
+        for one in others:
+            if (reports := self._destination.reports_now(one)) is None:
+                break
+            found.append(reports)
+        return found
 
     def end(self) -> None:
         """Stop waiting."""

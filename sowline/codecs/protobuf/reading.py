@@ -70,7 +70,7 @@ class ProtobufReader:
 
     def __init__(self, message: Descriptor) -> None:
         self._message = message
-        self._size = len(message.fields) + 1
+        self._member_count = len(message.fields) + 1
         self._fields: list[ProtobufFieldReader] = []
         self._closed_enums: list[ProtobufFieldReader] = []
         self._steps: list[_Step] = []
@@ -101,7 +101,7 @@ class ProtobufReader:
         """Fill an object with a whole message, and return the number of its members."""
         for step in self._steps:
             step(message, members, pending)
-        return self._size + _fill_unknown(message, members)
+        return self._member_count + _fill_unknown(message, members)
 
     def _fill_present(self, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
@@ -120,7 +120,7 @@ class ProtobufReader:
                 )
         if unknown or self._closed_enums:
             self._fill_unknown_of_delta(unknown.keys(), unknown, members)
-        return self._size + len(unknown)
+        return self._member_count + len(unknown)
 
     def _fill_named(self, tree: FieldTree, message: Any, members: Members, pending: Pending) -> int:
         present = {field.name for field, _ in list_fields(message)}
@@ -144,7 +144,7 @@ class ProtobufReader:
             members[UNKNOWN] = None
         elif self._closed_enums or UNKNOWN in tree:
             self._fill_unknown_of_delta((unknown if named is None else named).keys(), unknown, members)
-        return self._size + len(unknown)
+        return self._member_count + len(unknown)
 
     def _with_unknown_symbols(self, unknown: dict[str, str]) -> set[str]:
         """Return the fields with symbols that their closed enums lack: the library keeps them as unknown fields."""

@@ -38,7 +38,7 @@ def check_deltas(text: str) -> list[bytes]:
     found = list(_pieces(text))
     if not found:
         raise SowlineError(
-            "bad request", "expected a delta, or several in brackets or with blanks between them"
+            "bad request", "expected a delta, or several in brackets or with blanks between them, got none"
         )
     return [_check(text, piece, number, len(found)) for number, piece in enumerate(found, 1)]
 

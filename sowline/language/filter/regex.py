@@ -15,7 +15,7 @@ PATTERN_BYTES_MAX = 4096
 PATTERN_SIZE_MAX = 4096
 """The maximum `pattern_size`, with repetitions written out."""
 
-UNICODE_CLASS_SIZE = 200
+UNICODE_CLASS_CHARS = 200
 """A Unicode class, like `\\pL`, takes as long to compile as this many characters."""
 
 PATTERN_MEMORY_BYTES_MAX = 1 << 20
@@ -92,7 +92,7 @@ def check_size(pattern: str) -> int:
     if size > PATTERN_SIZE_MAX:
         raise PatternError(
             f"more than {PATTERN_SIZE_MAX} characters when its repetitions are written out"
-            f" (a Unicode class counts as {UNICODE_CLASS_SIZE})"
+            f" (a Unicode class counts as {UNICODE_CLASS_CHARS})"
         )
     return size
 
@@ -100,7 +100,7 @@ def check_size(pattern: str) -> int:
 def pattern_size(pattern: str) -> int:
     """Return the length of a pattern with its repetitions written out: 7 for `(ab){1,2}`, which is `ab(ab)?`.
 
-    A Unicode class counts as `UNICODE_CLASS_SIZE` characters.
+    A Unicode class counts as `UNICODE_CLASS_CHARS` characters.
     """
     outer: list[int] = []
     total = last = 0
@@ -125,9 +125,9 @@ def pattern_size(pattern: str) -> int:
 
 def _token_size(token: re.Match[str]) -> int:
     if token["unicode"]:
-        return UNICODE_CLASS_SIZE
+        return UNICODE_CLASS_CHARS
     classes = len(_UNICODE_CLASS.findall(token["set"])) if token["set"] else 0
-    return len(token[0]) + classes * UNICODE_CLASS_SIZE
+    return len(token[0]) + classes * UNICODE_CLASS_CHARS
 
 
 def _repeated(size_chars: int, token: re.Match[str]) -> int:

@@ -117,7 +117,8 @@ def tls_of(settings: Settings) -> Tls | None:
     if not settings.tls_cert:
         if settings.tls_key or settings.tls_client_ca or settings.tls_client_required:
             raise SowlineError(
-                "bad configuration", "expected SOWLINE_TLS_CERT with the other settings of TLS"
+                "bad configuration",
+                "expected SOWLINE_TLS_CERT with the other settings of TLS, got these without it",
             )
         return None
     if settings.tls_client_required and not settings.tls_client_ca:

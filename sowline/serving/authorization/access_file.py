@@ -43,9 +43,9 @@ def _source(text: str) -> str:
     if "@" in url.netloc:
         raise ValueError("expected a URL without a name and a password: keys are public")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
-        raise ValueError("expected an https URL or the path of a file")
+        raise ValueError(f"expected an https URL or the path of a file, got http to {url.hostname}")
     if not text or (url.scheme not in ("", "http", "https") and "://" in text):
-        raise ValueError("expected an https URL or the path of a file")
+        raise ValueError(f"expected an https URL or the path of a file, got {text or 'nothing'}")
     return text
 
 

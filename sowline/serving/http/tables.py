@@ -108,7 +108,8 @@ def _check_fields(fields: dict[str, Any]) -> None:
     """Raise for topics and options that a table can't show."""
     if is_pattern(fields["topic"]):
         raise SowlineError(
-            "regex topic not supported", "expected the name of one topic: a table covers one topic"
+            "regex topic not supported",
+            f"expected the name of one topic, got {fields['topic']}: a table covers one topic",
         )
     options = fields.get("options", "")
     # `request_of` refuses anything but a string.

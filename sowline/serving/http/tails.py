@@ -79,7 +79,9 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
     before = _number("before", given["before"], 0, OFFSET_MAX) if "before" in given else None
     limit = _number("limit", given["limit"], 1, LIMIT_MAX) if "limit" in given else LIMIT
     if "reason" in given and kind is not TailKind.DEAD:
-        raise SowlineError("bad request", "expected a reason for dead letters only")
+        raise SowlineError(
+            "bad request", f"expected a reason for dead letters only, got one for {kind.value}"
+        )
     key, reason = given.get("key"), given.get("reason")
     return TailRequest(
         kafka_topic,

@@ -90,6 +90,11 @@ class Outbox:
         return not self._drained.is_set()
 
     @property
+    def has_turn(self) -> bool:
+        """Whether a message outside of a group may be put without a wait: `wait_turn` would return at once."""
+        return self._drained.is_set() and not self._order.is_open
+
+    @property
     def full(self) -> bool:
         """Whether the client is slower than what is sent to it."""
         return self.unsent_bytes > self.bytes_max

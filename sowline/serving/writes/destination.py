@@ -1,7 +1,7 @@
 """The facts about topics that writes need from a service: the interface between the two."""
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
@@ -12,13 +12,22 @@ from sowline.serving.writes.requests import Definitions
 from sowline.serving.writes.write_entitlements import RecordCheck
 
 
+class AwaitedReports(NamedTuple):
+    """The reports of some partitions about one command."""
+
+    topic: TopicDefinition
+    origin: Origin
+    partitions: Collection[int]
+
+
 class OutcomeWatch(Protocol):
     """Keeps what is reported about the commands that are written after it began."""
 
-    async def wait_reports(
-        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
-    ) -> OutcomeReports:
-        """Wait until these partitions have reported about a command."""
+    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> Sequence[OutcomeReports]:
+        """Wait until the reports about the first command are there; return them, and those that directly follow.
+
+        It may return fewer than are there, but never none.
+        """
 
     def end(self) -> None:
         """Stop waiting."""
@@ -40,8 +49,8 @@ class WriteDestination(Protocol):
     def era(self, topic: str, partition: int) -> int:
         """Return the current era of a partition."""
 
-    async def bodies_of(self, topic: str, check: RecordCheck) -> Sequence[bytes]:
-        """Return the bodies of the records that a check names, as far as they exist."""
+    async def bodies_of(self, checks: Sequence[RecordCheck]) -> Sequence[Sequence[bytes]]:
+        """Return, for each check, the bodies of the records that it names, as far as they exist."""
 
     def template(self, topic: str, key_text: str) -> Fields:
         """Return the template's fields with which a document of this key reads after a write."""

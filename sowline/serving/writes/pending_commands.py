@@ -1,9 +1,11 @@
 """The commands of one request, from the log to their outcomes."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sowline.commands.command import Origin
 from sowline.errors import SowlineError
@@ -11,9 +13,10 @@ from sowline.model.bookmark import Positions, PositionsByLog, format_bookmark
 from sowline.model.position import Position
 from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.command_writer import CommandWriter
-from sowline.serving.writes.destination import OutcomeWatch, WriteDestination
+from sowline.serving.writes.destination import AwaitedReports, OutcomeWatch, WriteDestination
 from sowline.serving.writes.outcome import SECONDS_MAX, CommandOutcome, OutcomeReports
 from sowline.serving.writes.requests import RequestedCommand, of_one
+from sowline.serving.writes.write_entitlements import RecordCheck
 
 TURN_COMMANDS = 200
 """Commands of one request to write before other tasks of the event loop run."""
@@ -46,6 +49,45 @@ class WriteSummary:
         }
 
 
+class _Written(NamedTuple):
+    """A command that was given to Kafka, with its number in its request."""
+
+    number: int
+    write: CheckedCommand
+    persisted: asyncio.Future[Origin]
+
+
+class _Reported:
+    """The reports about a command that is on the log, so far."""
+
+    def __init__(self, written: _Written) -> None:
+        self.number, self._write, persisted = written
+        self.found = OutcomeReports(persisted.result())
+        topic = self._write.topic
+        self._everywhere = range(topic.partitions if self._write.is_for_all else 0)
+
+    @property
+    def missing(self) -> Collection[int]:
+        """The partitions that it concerns and whose reports are needed next."""
+        return self.found.missing(self._everywhere)
+
+    @property
+    def awaited(self) -> AwaitedReports:
+        """What is to be awaited next."""
+        return AwaitedReports(self._write.topic, self.found.origin, self.missing)
+
+    def concluded(self) -> CommandOutcome:
+        """Return its outcome; raise why the materializer refused it."""
+        outcome = self.found.concluded(self._everywhere)
+        if outcome.refusal is not None:
+            raise SowlineError(
+                outcome.refusal,
+                f"the materializer refused the {self._write.command}; its dead letter in"
+                f" {self._write.topic.kafka.dead} says why",
+            )
+        return outcome
+
+
 @dataclass(frozen=True, slots=True)
 class WriteService:
     """The shared parts of all writes of a service: the topics' destination, and the writer of their logs."""
@@ -55,16 +97,24 @@ class WriteService:
 
     async def check(self, commands: Sequence[RequestedCommand]) -> None:
         """Check the commands against the records that they name; raise `not entitled`."""
-        for number, command in enumerate(commands, 1):
-            if command.check is not None:
-                topic, key_text = command.write.topic.name, command.check.key_text
-                held = await self.destination.bodies_of(topic, command.check)
-                template = {} if key_text is None else self.destination.template(topic, key_text)
-                try:
-                    command.check.check(command.write, held, template)
-                except SowlineError as error:
-                    raise of_one(number, len(commands), error) if len(commands) > 1 else error from None
-            await _let_others_run(number)
+        for start in range(0, len(commands), TURN_COMMANDS):
+            portion = commands[start : start + TURN_COMMANDS]
+            named = [one.check for one in portion if one.check is not None]
+            bodies = iter(await self.destination.bodies_of(named) if named else ())
+            for number, command in enumerate(portion, start + 1):
+                if command.check is not None:
+                    self._check_one(command.write, command.check, next(bodies), number, len(commands))
+            await _let_others_run(len(portion))
+
+    def _check_one(
+        self, write: CheckedCommand, check: RecordCheck, held: Sequence[bytes], number: int, of: int
+    ) -> None:
+        key_text = check.key_text
+        template = {} if key_text is None else self.destination.template(check.topic.name, key_text)
+        try:
+            check.check(write, held, template)
+        except SowlineError as error:
+            raise of_one(number, of, error) if of > 1 else error from None
 
     async def begin(self, commands: Sequence[RequestedCommand]) -> "PendingCommands":
         """Check the commands, and begin to watch for their outcomes."""
@@ -130,57 +180,71 @@ class PendingCommands:
     async def wait_persisted(self) -> str:
         """Wait until Kafka has all commands; return the bookmark after them, or raise `not written`."""
         positions_by_log: dict[str, dict[int, Position]] = {}
-        for number, (command, persisted) in enumerate(zip(self._commands, self._persisted, strict=True), 1):
-            topic = command.write.topic
-            partition, offset = await persisted
-            era = self._destination.era(topic.name, partition)
-            positions = positions_by_log.setdefault(topic.log, {})
-            positions[partition] = max(Position(era, offset), positions.get(partition, Position(era, -1)))
-            await _let_others_run(number)
+        for portion in self._written():
+            await _wait_settled(portion)
+            for one in portion:
+                topic = one.write.topic
+                partition, offset = one.persisted.result()
+                era = self._destination.era(topic.name, partition)
+                positions = positions_by_log.setdefault(topic.log, {})
+                positions[partition] = max(Position(era, offset), positions.get(partition, Position(era, -1)))
+            await _let_others_run(len(portion))
         return format_bookmark(positions_by_log)
+
+    def _written(self) -> Iterator[list[_Written]]:
+        """Yield the written commands, in portions."""
+        written = map(_Written, itertools.count(1), (one.write for one in self._commands), self._persisted)
+        while portion := list(itertools.islice(written, TURN_COMMANDS)):
+            yield portion
 
     async def wait_outcomes(self) -> WriteSummary:
         """Wait for all outcomes; raise the error of the first command that was refused."""
         outcomes: list[CommandOutcome] = []
-        for number, (command, persisted) in enumerate(zip(self._commands, self._persisted, strict=True), 1):
-            try:
-                outcomes.append(await self._wait_outcome(command.write, await persisted))
-            except SowlineError as error:
-                if len(self._commands) == 1:
-                    raise
-                raise of_one(number, len(self._commands), error) from error
-            await _let_others_run(number)
+        for portion in self._written():
+            await _wait_settled(portion)
+            outcomes += await self._wait_concluded(portion)
+            await _let_others_run(len(portion))
         each = [outcome.outcome for outcome in outcomes]
         deleted = [outcome.deleted for outcome in outcomes]
         effect = _effect_of(self._commands, outcomes)
         return WriteSummary(each, sum(deleted), self._compared(deleted), effect)
 
-    async def _wait_outcome(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
-        """Wait for the outcome of a command; raise `behind`, or why the materializer refused it."""
+    async def _wait_concluded(self, portion: Sequence[_Written]) -> list[CommandOutcome]:
+        """Wait for the outcomes of some commands; raise the error of the first one that has none, or was refused."""
+        outcomes: list[CommandOutcome] = []
+        pending = deque(map(_Reported, portion))
+        while pending:
+            try:
+                await self._wait_first(pending)
+                while pending and not pending[0].missing:
+                    outcomes.append(pending[0].concluded())
+                    pending.popleft()
+            except SowlineError as error:
+                if len(self._commands) == 1:
+                    raise
+                raise of_one(pending[0].number, len(self._commands), error) from error
+        return outcomes
+
+    async def _wait_first(self, pending: Collection["_Reported"]) -> None:
+        """Wait until the first command's outcome is known; raise `behind` if that takes too long.
+
+        What is known by then of the others is noted, too.
+        """
+        assert self._watch is not None, "an outcome is awaited before `end`"
         try:
             async with asyncio.timeout(SECONDS_MAX):
-                outcome = await self._wait_concluded(write, origin)
+                while next(iter(pending)).missing:
+                    open_ones = [one for one in pending if one.missing]
+                    reports = await self._watch.wait_reports([one.awaited for one in open_ones])
+                    assert reports, "there is a report on the first one"
+                    for one, report in zip(open_ones, reports, strict=False):
+                        one.found.add(report)
         except TimeoutError:
             raise SowlineError(
                 "behind",
                 f"the command is on the log, but was not applied within {SECONDS_MAX:g} s. Nothing is lost: the"
                 " materializer is behind, or does not run",
             ) from None
-        if outcome.refusal is not None:
-            raise SowlineError(
-                outcome.refusal,
-                f"the materializer refused the {write.command}; its dead letter in {write.topic.kafka.dead} says why",
-            )
-        return outcome
-
-    async def _wait_concluded(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
-        """Wait until all partitions that a command concerns have reported about it."""
-        assert self._watch is not None, "an outcome is awaited before `end`"
-        everywhere = range(write.topic.partitions if write.is_for_all else 0)
-        found = OutcomeReports(origin)
-        while missing := found.missing(everywhere):
-            found.add(await self._watch.wait_reports(write.topic, origin, missing))
-        return found.concluded(everywhere)
 
     def _compared(self, deleted: Sequence[int]) -> int:
         """Return the number of records that the commands were compared with: all records of each topic.
@@ -203,7 +267,16 @@ def _effect_of(commands: Sequence[RequestedCommand], outcomes: Sequence[CommandO
     return positions_by_log
 
 
-async def _let_others_run(number: int) -> None:
-    """Let other tasks run after every `TURN_COMMANDS` commands."""
-    if number % TURN_COMMANDS == 0:
+async def _wait_settled(portion: Sequence[_Written]) -> None:
+    """Wait until Kafka has answered for all of these commands; raise the error of the first that it did not take."""
+    waiting = [one.persisted for one in portion if not one.persisted.done()]
+    if waiting:
+        await asyncio.wait(waiting)
+    for one in portion:
+        one.persisted.result()
+
+
+async def _let_others_run(count: int) -> None:
+    """Let other tasks run after a whole portion; a request with one command goes on at once."""
+    if count == TURN_COMMANDS:
         await asyncio.sleep(0)

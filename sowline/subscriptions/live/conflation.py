@@ -44,7 +44,7 @@ class Conflated:
         self.form = form
         self._pending = pending
         self._is_auto = interval_ms == AUTO
-        self._interval = interval_ms
+        self._interval_ms = interval_ms
         self._positions = positions
         self._rank_of = rank_of
         self._before: Positions = {}
@@ -122,13 +122,13 @@ class Conflated:
             # An interval begins with its first change: idle subscriptions, of which a service has thousands, need no
             # timer.
             await self._begun.wait()
-            await asyncio.sleep(self._interval / 1000)
+            await asyncio.sleep(self._interval_ms / 1000)
             # Read the backlog before waiting for room. Afterwards the outbox is at least half empty, and a slow
             # client would look like a fast one.
             backlog = self.outbox.unsent_bytes
             await self._turn()
             if self._is_auto:
-                self._interval = adapted(self._interval, backlog)
+                self._interval_ms = adapted(self._interval_ms, backlog)
             count(self.flush())
 
     def flush(self) -> int:

@@ -1,5 +1,6 @@
 """Replacing a subscription in place: what its client holds is turned into what it asks for now."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -319,3 +320,19 @@ async def test_the_first_records_are_restated(server: Server, left_out: str, rea
     assert summaries(await client.read()) == [reason, "publish 0"]
     replace(client, command_id="3", **first | {"order_by": "/n DESC"})
     assert (await client.read())[0]["command"] == "group_begin"
+
+
+async def test_what_leaves_waits_for_its_client(server: Server) -> None:
+    """A full outbox gets nothing more, and each record leaves once."""
+    client = server.connect(backlog=1)
+    client.ask("sow_and_subscribe", sub_id="s", options="oof")
+    await client.read()
+    replace(client, filter="/n < 0")
+    await settled()
+    portions = []
+    while taken := client.outbox.take_now():
+        portions.append(summaries([json.loads(message) for message in taken]))
+        await settled()
+    leaving = [[word for word in words if word.startswith("oof")] for words in portions]
+    assert max(map(len, leaving)) == 1
+    assert sorted(word.split()[1] for words in leaving for word in words) == ["0", "1", "2", "3"]

@@ -1,6 +1,7 @@
 """Replays of a session: their ends, pauses, rates, and the word of where they stand."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import xor
@@ -425,3 +426,18 @@ async def test_a_paused_replay_keeps_its_end(server: Server) -> None:
     client.ask("resume", sub_id="s")
     rest = await read_until(client, lambda messages: "completed" in commands(messages))
     assert sorted(numbers_in(first + rest)) == list(range(10))
+
+
+async def test_a_replay_waits_for_its_client(server: Server) -> None:
+    """A full outbox gets nothing more, and what waits comes later in its order."""
+    client = server.connect(backlog=1)
+    client.ask("subscribe", sub_id="s", bookmark="epoch", up_to="now")
+    await settled()
+    portions = []
+    while taken := client.outbox.take_now():
+        portions.append(numbers_in([json.loads(message) for message in taken]))
+        await settled()
+    assert max(map(len, portions)) == 1
+    numbers = [number for portion in portions for number in portion]
+    assert sorted(numbers) == list(range(10))
+    assert [number // 2 for number in numbers] == sorted(number // 2 for number in numbers)

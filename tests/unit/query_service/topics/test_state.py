@@ -31,7 +31,7 @@ def test_loaded_records_are_not_sent() -> None:
     assert server.state.loading == ["orders"]
     server.loaded()
     server.put({"id": 3}, partition=1)
-    assert (received, server.state.loading, server.topic.size) == ([(0, 1), (1, 1)], [], 3)
+    assert (received, server.state.loading, server.topic.record_count) == ([(0, 1), (1, 1)], [], 3)
 
 
 def test_a_gap_breaks_the_state() -> None:
@@ -62,9 +62,9 @@ def test_a_partition_that_begins_with_a_snapshot_follows() -> None:
     partition, head = ("orders.changes", 0), Head(Position(0, 3), 4, 1000, 1000)
     server.state.restored(partition, head, [(Position(0, 3), 3)])
     assert server.state.take({partition: [EventAtOffset(4, change(4, 3))]}) == []
-    assert (server.topic.size, server.topic.positions, received) == (1, {0: Position(0, 4)}, [])
+    assert (server.topic.record_count, server.topic.positions, received) == (1, {0: Position(0, 4)}, [])
     assert server.state.take({partition: [EventAtOffset(5, change(9, 8))]}) == [partition]
-    assert (server.topic.size, server.topic.positions) == (0, {0: Position(0, -1)})
+    assert (server.topic.record_count, server.topic.positions) == (0, {0: Position(0, -1)})
     assert server.state.snapshots_discarded == {"gap": 1}
     assert (server.state.broken, server.state.loading) == (None, ["orders"])
 
