@@ -6,7 +6,7 @@ watch for the commands of the next second. A watch ends when it is older and all
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -190,11 +190,11 @@ class NodesWatch:
     def __init__(self, watches: Mapping[str, TopicWatch]) -> None:
         self._watches = watches
 
-    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> list[OutcomeReports]:
+    async def wait_reports(self, awaited: Iterable[AwaitedReports]) -> list[OutcomeReports]:
         """Wait until the partitions have reported about the first command, and return their reports."""
         # A node is asked about one command at a time. If the first one was refused, its client need not wait for the
         # answers to the others.
-        topic, origin, wanted = awaited[0]
+        topic, origin, wanted = next(iter(awaited))
         return [await self._watches[topic.name].wait_reports(origin, wanted)]
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """The topics of a query service as the destination of writes: its replica reports their outcomes."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
@@ -95,11 +95,11 @@ class ReplicaWatch:
         # Before the commands are written: their outcomes may be applied here before Kafka's acknowledgements arrive.
         self._tokens = [(log, outcomes.begin(log)) for log in logs]
 
-    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> list[OutcomeReports]:
+    async def wait_reports(self, awaited: Iterable[AwaitedReports]) -> list[OutcomeReports]:
         """Wait until the reports about the first command are there; return them, and those that directly follow."""
-        first, *others = awaited
-        found = [await self._destination.wait_reports(*first)]
-        for one in others:
+        following = iter(awaited)
+        found = [await self._destination.wait_reports(*next(following))]
+        for one in following:
             if (reports := self._destination.reports_now(one)) is None:
                 break
             found.append(reports)

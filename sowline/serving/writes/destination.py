@@ -1,6 +1,6 @@
 """The facts about topics that writes need from a service: the interface between the two."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from sowline.commands.command import Origin
@@ -23,10 +23,10 @@ class AwaitedReports(NamedTuple):
 class OutcomeWatch(Protocol):
     """Keeps what is reported about the commands that are written after it began."""
 
-    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> Sequence[OutcomeReports]:
+    async def wait_reports(self, awaited: Iterable[AwaitedReports]) -> Sequence[OutcomeReports]:
         """Wait until the reports about the first command are there; return them, and those that directly follow.
 
-        It may return fewer than are there, but never none.
+        It may return fewer than are there, but never none, and takes no more of `awaited` than it needs.
         """
 
     def end(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -234,10 +234,9 @@ class PendingCommands:
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 while next(iter(pending)).missing:
-                    open_ones = [one for one in pending if one.missing]
-                    reports = await self._watch.wait_reports([one.awaited for one in open_ones])
+                    reports = await self._watch.wait_reports(one.awaited for one in _open(pending))
                     assert reports, "there is a report on the first one"
-                    for one, report in zip(open_ones, reports, strict=False):
+                    for report, one in zip(reports, _open(pending), strict=False):
                         one.found.add(report)
         except TimeoutError:
             raise SowlineError(
@@ -265,6 +264,11 @@ def _effect_of(commands: Sequence[RequestedCommand], outcomes: Sequence[CommandO
         for partition, position in outcome.effect.items():
             positions[partition] = max(position, positions.get(partition, position))
     return positions_by_log
+
+
+def _open(pending: Iterable[_Reported]) -> Iterator[_Reported]:
+    """Yield the commands of which reports are missing; each is looked at when it is needed, which most never are."""
+    return (one for one in pending if one.missing)
 
 
 async def _wait_settled(portion: Sequence[_Written]) -> None:

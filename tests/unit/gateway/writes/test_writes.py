@@ -11,6 +11,7 @@ from sowline.changes.change import DELETE, DELETED, Change
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.commands.command import PUBLISH, Origin
+from sowline.config.topic_definition import TopicDefinition
 from sowline.language.filter import compile_filter
 from sowline.model.bookmark import parse_bookmark
 from sowline.model.key import partition_of, sow_key
@@ -24,6 +25,7 @@ from sowline.serving.writes.checked_command import CheckedCommand
 from sowline.serving.writes.pending_commands import WriteService
 from sowline_gateway.context import GatewayContext
 from sowline_gateway.nodes import failover
+from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.server.commands import GatewayCommands
 from sowline_gateway.writes import destination, outcome_watch
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
@@ -224,17 +226,36 @@ async def test_a_lost_report_is_an_error() -> None:
 
 
 async def test_watches_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes keep reports only while commands are written; many commands share a watch."""
+    """Nodes keep reports only while commands are written."""
     monkeypatch.setattr(outcome_watch, "KEPT_SECONDS", 0.3)
     monkeypatch.setattr(destination, "KEPT_SECONDS", 0.3)
     async with rig(["0/2", "1/2"], PARTITIONS) as made:
-        log = FakeLog(made, applied)
-        client = client_of(made, log)
-        [first, *_] = [await write(client) for _ in range(20)]
-        assert first[1]["outcome"] == "applied"
+        log = FakeLog(made, applied, late=True)
+        asked = asyncio.create_task(write(client_of(made, log)))
+        await until(lambda: bool(log.commands))
         kept = [node.context.destination.outcomes.logs for node in made.nodes]
+        # However long it takes: a watch that commands use does not end.
         assert all(kept)
+        log.apply(Origin(log.commands[0].partition, 5))
+        assert (await asked)[1]["outcome"] == "applied"
         await until(lambda: not any(kept))
+
+
+async def test_many_commands_share_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one time: the nodes are asked to watch once."""
+    monkeypatch.setattr(outcome_watch, "KEPT_SECONDS", 3600)
+    begun: list[str] = []
+
+    class Counted(outcome_watch.TopicWatch):
+        def __init__(self, nodes: NodeSet, topic: TopicDefinition, query_id: str) -> None:
+            super().__init__(nodes, topic, query_id)
+            begun.append(query_id)
+
+    monkeypatch.setattr(destination, "TopicWatch", Counted)
+    async with rig(["0/2", "1/2"], PARTITIONS) as made:
+        client = client_of(made, FakeLog(made, applied))
+        outcomes = [(await write(client))[1]["outcome"] for _ in range(20)]
+        assert (outcomes, len(begun)) == (["applied"] * 20, 1)
 
 
 @pytest.mark.parametrize(

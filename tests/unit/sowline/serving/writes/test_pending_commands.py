@@ -1,7 +1,7 @@
 """The commands of a request, from the log to their outcomes: they wait together."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,13 +29,14 @@ class Reports:
         self.asked = 0
         self.news = asyncio.Event()
 
-    async def wait_reports(self, awaited: Sequence[AwaitedReports]) -> list[OutcomeReports]:
+    async def wait_reports(self, awaited: Iterable[AwaitedReports]) -> list[OutcomeReports]:
         """Wait for the first one."""
         self.asked += 1
-        while awaited[0].origin.offset not in self.outcomes:
+        first, *others = awaited
+        while first.origin.offset not in self.outcomes:
             await self.news.wait()
         found = []
-        for one in awaited:
+        for one in (first, *others):
             if (outcome := self.outcomes.get(one.origin.offset)) is None:
                 break
             found.append(OutcomeReports(one.origin, OwnReport(outcome, Position(0, one.origin.offset))))
