@@ -161,6 +161,16 @@ def test_a_pivot_says_once_what_it_measures(console: Console, flights: ServedTop
     expect(caption).to_have_count(0)
 
 
+def test_a_pivot_that_is_opened_before_the_first_record(console: Console, flights: ServedTopic) -> None:
+    """It groups the records as soon as there are some: without them, it has no fields to choose from."""
+    flights.clear()
+    console.go(f"grid/{flights.name}", show="pivot", by="/carrier", across="/status")
+    expect(console.page.get_by_text("The topic has no records yet")).to_be_visible()
+    flights.write(flight("UA", 1, "late"), flight("AA", 3, "landed"))
+    expect(console.page.locator("perspective-viewer tbody th", has_text="TOTAL")).to_have_count(1)
+    expect(console.page.locator(".caption")).to_have_text("records by carrier and status")
+
+
 def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, flights: ServedTopic) -> None:
     """A text is proposed where the records have texts, a number where they have numbers, and no time."""
     console.grid(flights.name)
