@@ -281,8 +281,9 @@ class ServedTopics:
 
     def restore_block(self, partition: ChangesPartition, block: Block) -> None:
         """Add records of a snapshot to a partition that has none yet."""
-        topic, number = partition
-        self._by_changes[topic].rows.restore(block, number)
+        topic, number = self._by_changes[partition[0]], partition[1]
+        assert topic.partitions[number].loading, "a snapshot comes before all changes"
+        topic.rows.restore(block, number)
 
     def restored(self, partition: ChangesPartition, head: Head, index: list[tuple[Position, int]]) -> None:
         """Note that all records of a snapshot were added: the partition follows from it."""
