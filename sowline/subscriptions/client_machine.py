@@ -307,6 +307,8 @@ class ClientMachine(Machine[State, Event, Action]):
                 self.state = State.LIVE
             case _ if self.proof is Proving.ASKED and any(message.hash for message in messages):
                 self.proof = Proving.ARRIVED
+            case _:
+                pass
         assert not self.is_over, "what has ended gets no messages"
         self.taken.inbox.add(messages, event.more)
         return []
@@ -364,7 +366,8 @@ def _is_passing(reason: str, taken: Taken) -> bool:
         case "shard unavailable":
             # Unlike a query, a subscription continues from what was taken.
             return not taken.served.ask.is_query
-    return False
+        case _:
+            return False
 
 
 _Effect = Callable[[ClientMachine, Any], list[Action]]

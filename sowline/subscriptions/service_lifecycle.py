@@ -99,7 +99,8 @@ class Opening(Enum):
                 return "reset"
             case Opening.REPLACE:
                 return "replace"
-        return None
+            case _:
+                return None
 
 
 class BeginAt(msgspec.Struct, frozen=True, gc=False):

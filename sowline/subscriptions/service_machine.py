@@ -133,7 +133,8 @@ def _instead(not_found: str, opening: Opening, *, is_window: bool) -> BeginAt | 
             return AFRESH if is_window else BeginAt(Start.NOW, opening)
         case "epoch" if not is_window and opening is Opening.NOTHING:
             return BeginAt(Start.OLDEST)
-    return None
+        case _:
+            return None
 
 
 class ServiceMachine(Machine[ServiceState, Event, Action]):
@@ -157,7 +158,7 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
         self._owed = terms.owed
         self._behind = terms.parts
         """The parts that are not live."""
-        self._replaying = terms.parts if terms.replays else frozenset()
+        self._replaying = terms.parts if terms.replays else frozenset[str]()
         """The parts of which the client was not yet sent everything from before it began."""
 
     # what it is asked
@@ -311,7 +312,8 @@ class ServiceMachine(Machine[ServiceState, Event, Action]):
                 return self.terms.instead
             case Start.HELD:
                 return AFRESH if self.terms.has_snapshot else BeginAt(Start.NOW)
-        return None
+            case _:
+                return None
 
     def _renew(self, event: Renewed) -> list[Action]:
         return self._begin_again(AFRESH if event.is_reset else BeginAt(Start.NOW, Opening.GROUP))

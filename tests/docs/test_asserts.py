@@ -18,6 +18,7 @@ ASSERTS_MIN = 0.5
 
 STATEFUL = (
     "fanout/sowline_fanout",
+    "gateway/sowline_gateway/nodes",
     "gateway/sowline_gateway/subscriptions",
     "materializer/sowline_materializer/core",
     "materializer/sowline_materializer/partition",

@@ -58,6 +58,7 @@ class Announcements:
 
     def failed(self, url: str) -> None:
         """Note that a node could not be reached: it is not asked until it announces itself again."""
+        assert url in self.urls, "only nodes that announce themselves are asked"
         self._known.pop(url, None)
         self._failed[url] = time.monotonic()
         self.lost += 1

@@ -50,6 +50,7 @@ class NodeChannel:
     ) -> None:
         self.name = name
         self.url = connection.url
+        assert connection.is_idle, "no answer to an earlier command is on its way"
         # The pool must close it afterwards: late answers would go to the next user.
         connection.is_idle = False
         self.users = 0
@@ -77,6 +78,7 @@ class NodeChannel:
     async def _ask(self, request: NodeQuery, command_id: str) -> NodeMessage:
         if self._lost is not None:
             raise self._lost
+        assert command_id not in self._answers, "each request has a number of its own"
         answer: asyncio.Future[NodeMessage] = asyncio.get_running_loop().create_future()
         self._answers[command_id] = answer
         try:
@@ -92,6 +94,7 @@ class NodeChannel:
         The follower gets its messages, the first ones before this returns.
         """
         name = next(self._ids)
+        assert name not in self._followers, "each subscription has a name of its own"
         # Before the request: the first messages may be in the frame of the acknowledgement.
         self._followers[name] = follower
         try:
@@ -138,6 +141,7 @@ class NodeChannel:
         followers, self._followers = self._followers, {}
         for follower in followers.values():
             follower.note_lost()
+        assert not self._followers, "nobody follows a connection that has ended"
 
     def _take(self, message: NodeMessage) -> None:
         if message.sids:
@@ -207,6 +211,7 @@ class NodeChannels:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(self._connections.lease(url, rights))
         if (lost := self._open.get(name)) is not None:
+            assert lost.is_lost, "a channel that can be used is not replaced"
             self._close(lost)
         channel = self._open[name] = NodeChannel(name, connection, stack, self._deliver)
         # All waiters may have given up.
@@ -214,12 +219,14 @@ class NodeChannels:
         return channel
 
     def _note_opened(self, name: tuple[str, str], done: asyncio.Task[NodeChannel]) -> None:
+        assert self._opening[name] is done, "there is one attempt at a time"
         del self._opening[name]
         if not done.cancelled():
             done.exception()  # each waiter gets it; without waiters, asyncio would log it
 
     def end_use(self, channel: NodeChannel) -> None:
         """Note that a user of a channel has ended; close the channel after the last one."""
+        assert channel.users > 0, "each use ends once"
         channel.users -= 1
         self._close_if_unused(channel)
 

@@ -106,6 +106,7 @@ class NodeConnection:
 
     def use_again(self) -> None:
         """Note that another query uses the connection from now on."""
+        assert self.is_idle, "the answer to the last command has ended"
         self._is_reused, self._has_answered = True, False
 
     async def ask(self, request: NodeQuery, last: str) -> AsyncIterator[NodeMessage]:
@@ -179,12 +180,14 @@ class ConnectionPool:
         """Lend a connection to a node, which acts with these rights; raise `NodeLost`, or why it was refused."""
         idle = self._idle[url, rights.digest]
         connection = self._reused(idle) or await self.connect(url, rights)
+        assert connection not in self._leased, "a connection has one user"
         self._leased.add(connection)
         try:
             yield connection
         finally:
             self._leased.discard(connection)
             if connection.is_idle and connection.is_open and len(idle) < IDLE_MAX:
+                assert connection not in idle, "a connection is returned once"
                 idle.append(connection)
             else:
                 self._start_closing(connection)

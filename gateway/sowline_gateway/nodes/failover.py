@@ -99,6 +99,7 @@ def replaced(
     """Return the parts to end, and those for the wanted routes: parts that have begun stay, others are new."""
     # A part that has begun stays: its instant is as good as a new one.
     begun = {part.share: part for part in parts if part.has_begun}
+    assert len(begun) == sum(part.has_begun for part in parts), "no partition has two parts"
     kept = [begun.get(route.share) or new(route) for route in wanted]
     return [part for part in parts if not any(part is one for one in kept)], kept
 

@@ -53,6 +53,7 @@ class NodeSet:
         self.topics = self._defined = DefinedTopics(self.topics)
         self._at_start = frozenset(self.topics)
         self.names = _names(self.topics)
+        assert len(self.names) == len(self.topics), "each topic has a log of its own"
         self.announcements.on_silence = self.connections.cut
         self.channels = NodeChannels(self.connections)
 
@@ -65,6 +66,8 @@ class NodeSet:
         self.names = _names(self.topics)
         # A gateway that has started must not be taken out of service because nodes don't have a new topic yet.
         self._at_start &= after.keys()
+        assert len(self.names) == len(self._defined), "each topic has a log of its own"
+        assert self._at_start <= self._defined.keys(), "startup waits for topics that are defined"
 
     def candidates(
         self,

@@ -140,6 +140,8 @@ class Candidates:
         chosen = _cover(sorted(self._by_share, key=_largest_first), self._wanted)
         if chosen is None:
             raise unavailable(self._wanted - frozenset().union(*self._by_share))
+        assert frozenset().union(*chosen) == self._wanted, "each wanted partition is answered for"
+        assert sum(map(len, chosen)) == len(self._wanted), "no partition is answered for twice"
         return self._ranked(chosen)
 
     def some_routes(self) -> list[Route]:
@@ -151,6 +153,7 @@ class Candidates:
             for share in shares:
                 if not any(share & other for other in chosen):
                     chosen.append(share)
+        assert sum(map(len, chosen)) == len(frozenset().union(*chosen)), "no partition is answered for twice"
         return self._ranked(chosen)
 
     def _ranked(self, chosen: Iterable[Share]) -> list[Route]:
@@ -199,6 +202,7 @@ def _components(shares: Sequence[Share]) -> list[list[Share]]:
         groups = [group for group in groups if not group[0] & share]
         held = share.union(*(held for held, _ in touched))
         groups.append((held, [share, *(one for _, some in touched for one in some)]))
+    assert sum(len(some) for _, some in groups) == len(shares), "each share is in one group"
     return [sorted(some, key=_largest_first) for _, some in groups]
 
 

@@ -81,7 +81,7 @@ class BatchState:
         self.out = StepCollector(checkpoint)
         self.time = self.log_time = checkpoint.time
         self.position = checkpoint.position
-        self.last_change = checkpoint.last_change
+        self.last_change: Position = checkpoint.last_change
         self.log_id = checkpoint.log_id
         self.origins = dict(checkpoint.origins)
         self.reflected = dict(checkpoint.reflected)

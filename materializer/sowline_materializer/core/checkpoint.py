@@ -58,8 +58,8 @@ class Checkpoint:
     records: int = 0
     begin: Begin | None = LOG_BEGIN
     changes_id: str = ""
-    reflected: Mapping[int, Position] = field(default_factory=dict)
-    taken: Mapping[int, str] = field(default_factory=dict)
+    reflected: Mapping[int, Position] = field(default_factory=dict[int, Position])
+    taken: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def remembered_since(self) -> int:
@@ -133,7 +133,7 @@ class Checkpoint:
         Raise `unknown format` if a version wrote them whose format this one does not know.
         """
         try:
-            given = orjson.loads(data)
+            given: dict[str, Any] | list[Any] = orjson.loads(data)
             # A version that does not know the format must stop here. If it took what it can read, it would commit a
             # checkpoint without the rest, and the newer version would continue from that
             # (test_state_of_an_unknown_format_is_refused_and_left).

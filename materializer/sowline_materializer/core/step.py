@@ -29,9 +29,11 @@ class Records(Protocol):
 
     def entries(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
         """Yield all entries from a SOW key on, those of deleted records too, in the order of the keys' bytes."""
+        ...
 
     def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, Record]]:
         """Yield all live records from a SOW key on, in the order of the keys' bytes."""
+        ...
 
 
 class Accelerator(Protocol):
@@ -42,6 +44,7 @@ class Accelerator(Protocol):
 
         `state` is the `BatchState`; its step gets the changes and outcomes.
         """
+        ...
 
     def merge_states(self, states: bytes, source: int, reached: Position, state: Any) -> int | None:
         """Merge partial states of a source partition, a JSON array, that are newer than a position into their groups.

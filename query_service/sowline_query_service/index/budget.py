@@ -41,7 +41,9 @@ class Memory:
         """Remove the indexes of a topic."""
         del self._holders[holder]
         self._used = {one: None for one in self._used if one[0] is not holder}
-        assert self._holders or not self._used, "the last topic leaves no memo index"
+        assert all(one in self._holders for one, _ in self._used), (
+            "only topics that are here have memo indexes"
+        )
 
     @property
     def nbytes(self) -> int:

@@ -46,7 +46,6 @@ class Refusals:
         """Note that a memo index was dropped to make room for another."""
         # What was used before it made room for others did fit (test_what_goes_after_it_was_used_is_not_refused).
         if path in self._awaited:
-            assert path in self._awaited[path], "a query waits for indexes that it wants"
             self._refuse(path, self._awaited.pop(path))
 
     def too_large(self, path: Path) -> None:

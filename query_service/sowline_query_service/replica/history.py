@@ -208,7 +208,6 @@ class PartitionHistory:
         self._floor = max(self._floor, -(-time // self.granularity))
         self._until = self._floor * self.granularity
         self._is_open = False
-        assert self._until >= time, "what follows a hole is of a later interval"
         if self._numbers:
             self._forget_all()
 

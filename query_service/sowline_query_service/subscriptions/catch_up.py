@@ -66,7 +66,6 @@ class Portion:
             self.bytes_max = PORTION_BYTES_MIN
         else:
             self.bytes_max = min(PORTION_BYTES_MAX, self.bytes_max * 4)
-        assert PORTION_BYTES_MIN <= self.bytes_max <= PORTION_BYTES_MAX, "a portion is within its limits"
 
 
 class ChangesAfter:
@@ -95,6 +94,7 @@ class ChangesAfter:
         recent = partition.recent(self.positions[number], 1)
         if recent is None:
             return await self._first_kept(number, partition)
+        assert not recent or self.positions[number] < recent[0].position, "the next change is a later one"
         return recent[0] if recent else None
 
     async def _first_kept(self, number: int, partition: PartitionReplica) -> Change | None:

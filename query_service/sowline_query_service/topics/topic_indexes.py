@@ -144,7 +144,6 @@ class Indexes:
         if len(self._prepared) >= PREPARED_MAX:
             self._prepared.clear()
         self._prepared.add(filter)
-        assert len(self._prepared) <= PREPARED_MAX, "what is noted has a limit"
 
     def _catch_up(self) -> Iterator[None]:
         while len(self._rows.changed or ()) > AT_ONCE:

@@ -53,6 +53,7 @@ class HasTerms(Protocol):
     @property
     def terms(self) -> MessageTerms:
         """The properties that decide its messages."""
+        ...
 
 
 S = TypeVar("S", bound=HasTerms)

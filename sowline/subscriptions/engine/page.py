@@ -6,10 +6,10 @@ change from the record's previous and current index, at the cost of one or two l
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 from sortedcontainers import SortedList
 
@@ -39,6 +39,29 @@ class Page:
     def end(self) -> int:
         """The number of records up to the end of the page; 0 for a page that shows none."""
         return self.skip + self.top if self.top else 0
+
+
+class _SortKeys(Protocol):
+    """What a set needs of a `SortedList`."""
+
+    def add(self, key: SortKey, /) -> None:
+        """Add one."""
+
+    def index(self, key: SortKey, /) -> int:
+        """Return the index of one that is there."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[SortKey]: ...
+
+    @overload
+    def __getitem__(self, index: int, /) -> SortKey: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> list[SortKey]: ...
+
+    def __delitem__(self, index: int | slice, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +110,9 @@ class SortedSet(Generic[Held]):
     def __init__(self, records: Iterable[tuple[SortKey, Held]] = ()) -> None:
         """Make a set of these records."""
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
-        self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
+        # `Any`, because the library has no types.
+        keys: Any = SortedList(sort_key for sort_key, _ in self._records.values())
+        self._keys: _SortKeys = keys
         self._pages: Counter[Page] = Counter()
         self.end = 0
         """The number of records up to the end of the last open page."""
@@ -169,7 +194,7 @@ class SortedSet(Generic[Held]):
         return self._events(_Move(sow_key, held, self._take_out(sort_key), OUTSIDE))
 
     def _take_out(self, sort_key: SortKey) -> int:
-        index: int = self._keys.index(sort_key)
+        index = self._keys.index(sort_key)
         del self._keys[index]
         self._values_bytes -= sort_key_bytes(sort_key)
         assert self._values_bytes >= 0, "what was taken out was counted"
@@ -222,6 +247,7 @@ class HasBody(Protocol):
     @property
     def body(self) -> bytes:
         """The record's body."""
+        ...
 
     @property
     def known(self) -> DocumentMetadata | None:

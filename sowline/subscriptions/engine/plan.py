@@ -29,10 +29,12 @@ class Planned(Protocol):
     @property
     def is_plain(self) -> bool:
         """Whether it gets each message at once, as `deliver` makes it."""
+        ...
 
     @property
     def is_restricted(self) -> bool:
         """Whether its user may see only some of the records."""
+        ...
 
 
 P = TypeVar("P", bound=Planned)

@@ -58,7 +58,7 @@ class SortedPrefix(SortedSet[Held]):
     def cut(self, records_max: int) -> None:
         """Hold only the first `records_max` records, and count the others; every open page must end before that."""
         assert max(1, self.end) <= records_max, f"{records_max} records reach the end of pages, {self.end}"
-        dropped = list(self._keys[records_max:])
+        dropped = self._keys[records_max:]
         if not dropped:
             return
         del self._keys[records_max:]

@@ -19,14 +19,17 @@ class Recipient(Protocol):
     @property
     def outbox(self) -> Outbox:
         """The outbox of its client."""
+        ...
 
     @property
     def sub_id(self) -> str:
         """Its name."""
+        ...
 
     @property
     def form(self) -> Form:
         """The content of its messages."""
+        ...
 
 
 def put_step(

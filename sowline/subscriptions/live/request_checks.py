@@ -60,6 +60,7 @@ class Replaceable(Protocol):
     @property
     def request(self) -> Subscribe:
         """The request that it serves."""
+        ...
 
 
 def check_window_replaced(topic_before: str, topic: str) -> None:

@@ -133,7 +133,8 @@ def _range(term: Node) -> tuple[Path, Range] | None:
             return _bounded(path, MIRRORED[operator], number)
         case Between(Field(path), Literal(int() | float() as low), Literal(int() | float() as high)):
             return (path, (float(low), float(high))) if _is_exact(low) and _is_exact(high) else None
-    return None
+        case _:
+            return None
 
 
 def _bounded(path: Path, operator: str, number: Number) -> tuple[Path, Range] | None:
@@ -150,7 +151,8 @@ def _bounded(path: Path, operator: str, number: Number) -> tuple[Path, Range] | 
             return path, (nextafter(end, inf), inf)
         case ">=":
             return path, (end, inf)
-    return None
+        case _:
+            return None
 
 
 def _is_exact(number: Number) -> bool:

@@ -112,17 +112,6 @@ def test_writes_after_it_in_the_same_batch_read_with_the_new_template() -> None:
     )
 
 
-def test_a_template_that_does_not_fit_changes_nothing() -> None:
-    """A document that would be too large refuses it for all, before the first change."""
-    log = DocumentLog(record_bytes_max=64)
-    log.delta('{"n":1}')
-    log.delta(f'{{"n":"{"x" * 40}"}}', b"b")
-    step = define(log, {"type": "r" * 20})
-    assert (step.changes, [letter.reason for letter in step.dead]) == ([], ["too large"])
-    assert log.checkpoint.limits == log.definition.limits
-    assert len(define(log, {"t": 1}).changes) == 2
-
-
 def test_a_document_above_a_lower_limit_may_stay_as_large() -> None:
     """It is there already, and other readings of it do no harm."""
     log = DocumentLog(template={"type": "r" * 20})

@@ -96,10 +96,12 @@ def test_documents_are_read_again_with_another_template() -> None:
     assert first.writes.version == before.writes.version
 
 
-def test_a_template_needs_room_in_every_document() -> None:
-    """All are checked before the first change, so that a refused `define` changes none."""
+def test_a_template_that_does_not_fit_changes_nothing() -> None:
+    """A document that would be too large refuses it for all, before the first change."""
     log = DocumentLog(record_bytes_max=64)
     log.delta('{"n":1}')
     log.delta(f'{{"n":"{"x" * 40}"}}', b"b")
     step = define(log, {"type": "r" * 20})
     assert (step.changes, [letter.reason for letter in step.dead]) == ([], ["too large"])
+    assert log.checkpoint.limits == log.definition.limits
+    assert len(define(log, {"t": 1}).changes) == 2

@@ -14,7 +14,7 @@ def test_a_bookmark_of_two_topics() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["", "epoch", "now", "20261121T120000Z"])
+@pytest.mark.parametrize("text", ["", "epoch", "now", "20261121T120000Z", "0@1", "a:0", ":0@1"])
 def test_no_positions(text: str) -> None:
     """Names and times have none."""
     assert read_bookmark(text) == {}
@@ -37,6 +37,9 @@ def test_the_position_of_a_live_message(text: str, position: object) -> None:
         ("a:0@1/2", "a:0@9", True),
         ("a:0@5", "b:0@1", False),
         ("a:0@5", "", True),
+        ("a:0@5", "a:0@5", True),
+        ("", "a:0@0", False),
+        ("a:0@5", "a:0@5.1", False),
     ],
 )
 def test_what_a_bookmark_covers(bookmark: str, other: str, is_covered: bool) -> None:

@@ -2,8 +2,17 @@
 
 import pytest
 
-from sowline.check.history import DeltaParts
-from sowline.check.judge.records import Body, delta_applied, key_of, matches, merged, without
+from sowline.check.history import DeltaParts, TotalsOf
+from sowline.check.judge.records import (
+    Body,
+    delta_applied,
+    key_of,
+    matches,
+    merged,
+    page_of,
+    totals_of,
+    without,
+)
 
 RECORD: Body = {"id": "k1", "status": "open", "qty": 5, "is": True}
 
@@ -20,6 +29,15 @@ RECORD: Body = {"id": "k1", "status": "open", "qty": 5, "is": True}
         ("/status > 1", False),
         ("/is = 1", False),
         ("/none = 'open'", False),
+        ("/qty < 5", False),
+        ("/qty < 6", True),
+        ("/qty <= 4", False),
+        ("/qty >= 6", False),
+        ("/qty > 4", True),
+        ("/qty > -1", True),
+        ("/qty = 5", True),
+        ("/status = ''", False),
+        ("/status > 'a' AND /status < 'z'", True),
     ],
 )
 def test_filters(filter: str, is_match: bool) -> None:
@@ -50,6 +68,16 @@ def test_merging() -> None:
         ({"a": 1}, DeltaParts({"a": 2}, condition={"a": 1}), {"a": 2}, "applied"),
         (None, DeltaParts({"a": 2}, condition={}), None, "condition_false"),
         (None, DeltaParts({"a": 2}), {"a": 2}, "applied"),
+        ({}, DeltaParts({"a": 2}, condition={}), {"a": 2}, "applied"),
+        ({"a": "z"}, DeltaParts({}, (), {"a": ("b",)}), {"a": ["b"]}, "applied"),
+        ({}, DeltaParts({}, (), {"a": ("c", "b", "c")}), {"a": ["b", "c"]}, "applied"),
+        (
+            {"a": 1, "b": 1},
+            DeltaParts({"a": 2}, condition={"a": 1, "b": 2}),
+            {"a": 1, "b": 1},
+            "condition_false",
+        ),
+        ({"a": 1}, DeltaParts({"b": 1}, ("b",)), {"a": 1}, "noop"),
     ],
 )
 def test_deltas_of_documents(body: Body | None, delta: DeltaParts, after: Body | None, outcome: str) -> None:
@@ -60,10 +88,40 @@ def test_deltas_of_documents(body: Body | None, delta: DeltaParts, after: Body |
 def test_removing() -> None:
     """Fields of objects too; what is not there changes nothing."""
     held = {"a": 1, "b": {"x": 1, "y": 2}, "c": 3}
-    assert without(held, ["/a", "/b/x", "/none", "/c/d"]) == {"b": {"y": 2}, "c": 3}
+    assert without(held, ["/a", "/b/x", "/none", "/c/d", "/none/x"]) == {"b": {"y": 2}, "c": 3}
 
 
 @pytest.mark.parametrize(("body", "key"), [({"id": 7}, "7"), ({"id": "k"}, "k"), ({}, None), (None, None)])
 def test_keys(body: Body | None, key: str | None) -> None:
     """As text, so that 7 and "7" are one record."""
     assert key_of(body, "id") == key
+
+
+@pytest.mark.parametrize(
+    ("order_by", "skip_n", "top_n", "keys"),
+    [
+        ("/id", 0, None, ["a", "b", "c"]),
+        ("/id DESC", 0, None, ["c", "b", "a"]),
+        ("/n, /id", 0, None, ["b", "c", "a"]),
+        ("/n DESC, /id", 0, None, ["a", "b", "c"]),
+        ("/n, /id DESC", 0, None, ["c", "b", "a"]),
+        ("/id", 1, None, ["b", "c"]),
+        ("/id", 1, 1, ["b"]),
+        ("/id", 0, 0, []),
+        ("/id", 9, 1, []),
+    ],
+)
+def test_pages(order_by: str, skip_n: int, top_n: int | None, keys: list[str]) -> None:
+    """The most significant field comes first; ranks are counted from zero."""
+    records: dict[str, Body] = {id: {"id": id, "n": n} for id, n in (("b", 1), ("a", 2), ("c", 1))}
+    assert page_of(order_by, skip_n, top_n, records) == keys
+
+
+def test_totals() -> None:
+    """For each value of the field, the number of records and the sum."""
+    totals = TotalsOf("t", "status", "records", "qty", "sum")
+    bodies = [{"status": status, "qty": qty} for status, qty in (("a", 1), ("b", 2), ("a", 3))]
+    assert totals_of(totals, bodies) == {
+        "a": {"status": "a", "records": 2, "sum": 4},
+        "b": {"status": "b", "records": 1, "sum": 2},
+    }
