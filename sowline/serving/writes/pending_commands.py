@@ -234,6 +234,8 @@ class PendingCommands:
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 while next(iter(pending)).missing:
+                    # All at once: one batch of events usually has the outcomes of many commands, and a wait for each
+                    # would look at the reports as often (test_outcomes_that_are_known_together_are_awaited_once).
                     open_ones = [one for one in pending if one.missing]
                     reports = await self._watch.wait_reports([one.awaited for one in open_ones])
                     assert reports, "there is a report on the first one"
@@ -269,6 +271,8 @@ def _effect_of(commands: Sequence[RequestedCommand], outcomes: Sequence[CommandO
 
 async def _wait_settled(portion: Sequence[_Written]) -> None:
     """Wait until Kafka has answered for all of these commands; raise the error of the first that it did not take."""
+    # `asyncio.wait` leaves the futures as they are. Awaited directly or gathered, they would be cancelled with their
+    # request, and no error of Kafka would be seen (test_a_request_that_ends_leaves_kafkas_answers).
     waiting = [one.persisted for one in portion if not one.persisted.done()]
     if waiting:
         await asyncio.wait(waiting)
