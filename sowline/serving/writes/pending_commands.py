@@ -234,6 +234,8 @@ class PendingCommands:
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 while next(iter(pending)).missing:
+                    # All at once: one batch of events usually has the outcomes of many commands, and a wait for each
+                    # would look at the reports as often (test_outcomes_that_are_known_together_are_awaited_once).
                     reports = await self._watch.wait_reports(one.awaited for one in _open(pending))
                     assert reports, "there is a report on the first one"
                     for report, one in zip(reports, _open(pending), strict=False):
@@ -273,6 +275,8 @@ def _open(pending: Iterable[_Reported]) -> Iterator[_Reported]:
 
 async def _wait_settled(portion: Sequence[_Written]) -> None:
     """Wait until Kafka has answered for all of these commands; raise the error of the first that it did not take."""
+    # `asyncio.wait` leaves the futures as they are. Awaited directly or gathered, they would be cancelled with their
+    # request, and no error of Kafka would be seen (test_a_request_that_ends_leaves_kafkas_answers).
     waiting = [one.persisted for one in portion if not one.persisted.done()]
     if waiting:
         await asyncio.wait(waiting)
