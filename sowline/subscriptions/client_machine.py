@@ -307,8 +307,6 @@ class ClientMachine(Machine[State, Event, Action]):
                 self.state = State.LIVE
             case _ if self.proof is Proving.ASKED and any(message.hash for message in messages):
                 self.proof = Proving.ARRIVED
-            case _:
-                pass
         assert not self.is_over, "what has ended gets no messages"
         self.taken.inbox.add(messages, event.more)
         return []
