@@ -73,7 +73,7 @@ class _Reported:
 
     @property
     def awaited(self) -> AwaitedReports:
-        """What is to be awaited next."""
+        """The reports to wait for next."""
         return AwaitedReports(self._write.topic, self.found.origin, self.missing)
 
     def concluded(self) -> CommandOutcome:

@@ -453,7 +453,7 @@ def test_a_delta_leads_to_the_record(messages: list[MessageRead], wrong: str) ->
     )
 
 
-def test_a_delta_that_nobody_asked_for() -> None:
+def test_a_delta_without_a_request() -> None:
     """It is no whole record."""
     assert [one[:6] for one in broken(LIFE, opened(), COMES, DELTA)] == ["focus:"]
 

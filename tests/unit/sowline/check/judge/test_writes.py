@@ -277,9 +277,9 @@ def delta(outcome: str, *, condition: Body | None = None, fields: Body | None = 
 )
 def test_a_writer_learns_the_outcome_of_its_delta(events: list[Event], wanted: str) -> None:
     """By the document just before its position."""
-    told = events[-1]
-    assert isinstance(told, WriteAnswered)
-    wrong = f"documents: expected the outcome {wanted} of d, got {told.outcome} [k]"
+    reported = events[-1]
+    assert isinstance(reported, WriteAnswered)
+    wrong = f"documents: expected the outcome {wanted} of d, got {reported.outcome} [k]"
     assert broken(written("w1", "t:0@1", K), events) == ([wrong] if wanted else [])
 
 
