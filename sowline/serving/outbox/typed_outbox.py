@@ -40,6 +40,16 @@ class TypedOutbox(Outbox):
         """Whether the client is slower than what is sent to it."""
         return self._outbox.full
 
+    @property
+    def has_turn(self) -> bool:
+        """Whether a message outside of a group may be put without a wait."""
+        return self._outbox.has_turn
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it was filled, and its client has not read half of it since."""
+        return self._outbox.is_blocked
+
     def put(self, message: bytes, of: Iterable[str] = ()) -> None:
         """Put an acknowledgement or a heartbeat, which is JSON."""
         self._outbox.put(message, of)

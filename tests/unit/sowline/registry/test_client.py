@@ -205,7 +205,7 @@ class _Instant(Registry):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self._timeout = -1.0
+        self._timeout_seconds = -1.0
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,12 @@ def test_a_record_is_written_once_for_all_clients(monkeypatch: pytest.MonkeyPatc
     assert written == [body, b"{}"]
 
 
+def test_it_leaves_only_what_the_client_is_sent_to_its_own_outbox() -> None:
+    """It has no messages itself: what it inherits would look for them in vain."""
+    inherited = {name for name in vars(Outbox) if name[0] != "_"} - vars(TypedOutbox).keys()
+    assert inherited == {"close", "has_binary", "sent", "sent_bytes", "take", "take_now", "written_by"}
+
+
 async def test_it_waits_for_the_client_as_its_own_outbox(outbox: Outbox, native: TypedOutbox) -> None:
     """There is one order of messages, one limit, and one group at a time."""
     assert (native.bytes_max, native.unsent_bytes, native.full) == (outbox.bytes_max, 0, False)
@@ -131,7 +137,9 @@ async def test_it_waits_for_the_client_as_its_own_outbox(outbox: Outbox, native:
         native.put_in_group(message("group_begin"))
         outbox.put_behind(message("progress"), ["2"])
         assert outbox.unsent_bytes == native.unsent_bytes > 0
+        assert (native.has_turn, native.is_blocked) == (outbox.has_turn, outbox.is_blocked) == (False, False)
         native.put_in_group(message("group_end"))
+    assert native.has_turn
     await native.wait_drained()
     await native.wait_turn()
     await native.wait_room()
