@@ -418,7 +418,7 @@ async def test_an_end_that_can_not_be_found_ends_the_subscription(server: Server
 
 async def test_a_paused_replay_keeps_its_end(server: Server) -> None:
     """An end at a time that has passed is found once, and holds for the changes after the pause."""
-    # One message at a time: a process that stood still for 10 ms would get all of them, and the end, before the pause.
+    # One message at a time: a process that stood still for 10 ms would send all, and the end, before the pause.
     client = server.connect(backlog=1)
     client.ask("subscribe", sub_id="s", bookmark="epoch", up_to="20260101T000000Z", options="rate=1000")
     first = await read_until(client, lambda messages: bool(numbers_in(messages)))
