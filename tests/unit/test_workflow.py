@@ -156,4 +156,15 @@ def test_one_job_stands_for_all() -> None:
     assert {*aggregate["needs"]} == jobs.keys() - {AGGREGATE}
     assert aggregate["if"] == "always()"
     (step,) = aggregate["steps"]
-    assert step == {"run": 'test "$RESULT" = success', "env": {"RESULT": "${{ needs.run.result }}"}}
+    wanted = " ".join("success" for _ in aggregate["needs"])
+    assert step == {
+        "run": f'test "$RESULTS" = "{wanted}"',
+        "env": {"RESULTS": "${{ join(needs.*.result, ' ') }}"},
+    }
+
+
+def test_a_clean_clone_is_checked_as_contributors_check_it() -> None:
+    """With one command, within minutes."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())["jobs"]
+    assert [step["run"] for step in jobs["check"]["steps"] if "run" in step] == ["make check"]
+    assert jobs["check"]["timeout-minutes"] <= 10

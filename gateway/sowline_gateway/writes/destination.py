@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from sowline.language.emodb.template import Fields
@@ -60,10 +60,12 @@ class NodesDestination:
         self._beginning.pop(topic, None)
         self._eras = {partition: era for partition, era in self._eras.items() if partition[0] != topic}
 
-    async def bodies_of(self, checks: Sequence[RecordCheck]) -> Sequence[Sequence[bytes]]:
-        """Return, for each check, the bodies of the records that it names, as far as they exist."""
-        # One after another: together, the checks of one request could take all that nodes may answer at once.
-        return [await self._bodies_of(check) for check in checks]
+    async def bodies_of(self, checks: Iterable[RecordCheck]) -> AsyncIterator[Sequence[bytes]]:
+        """Yield, for each check, the bodies of the records that it names, as far as they exist."""
+        # One after another: together, the checks of one request could take all that nodes may answer at once, and a
+        # request that is refused for its first command would have read the records of all.
+        for check in checks:
+            yield await self._bodies_of(check)
 
     async def _bodies_of(self, check: RecordCheck) -> Sequence[bytes]:
         topic = check.topic.name

@@ -109,8 +109,10 @@ class Replay:
 
     async def _watch(self) -> None:
         while True:
-            await self._state.wait_moved()
+            # Before each wait, the first one too: what is applied before this task first runs would be noticed with
+            # the next change only (test_a_change_at_the_start_of_a_replay_is_noticed).
             self._news.set()
+            await self._state.wait_moved()
 
     async def _settle(self, end: End) -> None:
         await end.settle()

@@ -1,7 +1,7 @@
 """The topics of a query service as the destination of writes: its replica reports their outcomes."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 
 from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
@@ -44,9 +44,10 @@ class ReplicaDestination:
         """Return the current era of a partition."""
         return self._state.topics[topic].partitions[partition].held.era
 
-    async def bodies_of(self, checks: Sequence[RecordCheck]) -> Sequence[Sequence[bytes]]:
-        """Return, for each check, the bodies of the records that it names, as far as they exist."""
-        return [self._bodies_of(check) for check in checks]
+    async def bodies_of(self, checks: Iterable[RecordCheck]) -> AsyncIterator[Sequence[bytes]]:
+        """Yield, for each check, the bodies of the records that it names, as far as they exist."""
+        for check in checks:
+            yield self._bodies_of(check)
 
     def _bodies_of(self, check: RecordCheck) -> Sequence[bytes]:
         topic = check.topic.name

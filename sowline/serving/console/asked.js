@@ -8,7 +8,8 @@ import { service } from "./service.js";
 export const LIMIT = 100_000;
 export const CONFLATION = "250ms";
 const NEWS_MS = 150;
-const SAMPLE_MS = 1000;
+const SAMPLE_MS = 500;
+const SAMPLE_MS_MAX = 30_000;
 
 export const askedOf = ({ filter = "", condition = "", options = "", conflation = CONFLATION, order = "", limit }) => ({
   filter,
@@ -37,11 +38,13 @@ export function useSample(topic, route, isWanted) {
     if (!isWanted) return undefined;
     let closed = false;
     let timer;
+    let pause = SAMPLE_MS;
     const take = (columns) => !closed && setSample({ topic: topic.name, columns });
     const look = () => sampleOf(topic, askedOf(route)).then((columns) => {
       take(columns);
-      // Without records there are no fields to group by: the first ones bring them.
-      if (!columns.length && !closed) timer = setTimeout(look, SAMPLE_MS);
+      // Without records there are no fields to group by: the first ones bring them. The pauses grow, because a filter
+      // that nothing matches may be a scan of all records.
+      if (!columns.length && !closed) timer = setTimeout(look, pause = Math.min(2 * pause, SAMPLE_MS_MAX));
     }, () => take([])); // the records are refused for the same reason, which is shown
     look();
     return () => {

@@ -10,6 +10,7 @@ const EVERY_MS = 400;
 const TIME_MS = 1000;
 // The share of the time that figures may take.
 const SHARE = 10;
+const SMALL_MAX = 8;
 
 // The figures, which follow the records: a few times a second, or less often if they take long. `onDrawn` gets what is said
 // beside them, of their moment. Returns also the time of that moment, which goes on while nothing changes.
@@ -45,6 +46,9 @@ function useFigures(live, chosen, topic, limit, onDrawn) {
   return [figures, time];
 }
 
+// A few of the names: the note takes its room from the drawing, which would leave more tiles without one.
+const listed = (names) => names.slice(0, SMALL_MAX).concat(names.length > SMALL_MAX ? [`${names.length - SMALL_MAX} more`] : []).join(", ");
+
 // What is drawn, in a place that may be smaller.
 function Drawing({ library, figures, colors, label, onDrawn }) {
   const place = useRef();
@@ -59,7 +63,7 @@ function Drawing({ library, figures, colors, label, onDrawn }) {
   useEffect(() => {
     if (!room?.width || !room.height) return;
     plot.current ??= new Plot(library, element.current, figures.kind);
-    onDrawn(plot.current.draw(figures, colors, sizeOf(figures, room)).join(", "));
+    onDrawn(listed(plot.current.draw(figures, colors, sizeOf(figures, room))));
   }, [figures, colors, room]);
   useEffect(() => () => plot.current?.close(), []);
   return html`<div class="drawing" ref=${place} tabindex="0" role="img" aria-label=${label}><div ref=${element}></div></div>`;

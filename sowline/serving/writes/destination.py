@@ -1,6 +1,6 @@
 """The facts about topics that writes need from a service: the interface between the two."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from sowline.commands.command import Origin
@@ -49,8 +49,8 @@ class WriteDestination(Protocol):
     def era(self, topic: str, partition: int) -> int:
         """Return the current era of a partition."""
 
-    async def bodies_of(self, checks: Sequence[RecordCheck]) -> Sequence[Sequence[bytes]]:
-        """Return, for each check, the bodies of the records that it names, as far as they exist."""
+    def bodies_of(self, checks: Iterable[RecordCheck]) -> AsyncIterator[Sequence[bytes]]:
+        """Yield, for each check, the bodies of the records that it names, as far as they exist."""
 
     def template(self, topic: str, key_text: str) -> Fields:
         """Return the template's fields with which a document of this key reads after a write."""

@@ -98,12 +98,12 @@ class WriteService:
     async def check(self, commands: Sequence[RequestedCommand]) -> None:
         """Check the commands against the records that they name; raise `not entitled`."""
         for start in range(0, len(commands), TURN_COMMANDS):
-            portion = commands[start : start + TURN_COMMANDS]
-            named = [one.check for one in portion if one.check is not None]
-            bodies = iter(await self.destination.bodies_of(named) if named else ())
-            for number, command in enumerate(portion, start + 1):
-                if command.check is not None:
-                    self._check_one(command.write, command.check, next(bodies), number, len(commands))
+            portion = list(enumerate(commands[start : start + TURN_COMMANDS], start + 1))
+            named = [(number, one.write, one.check) for number, one in portion if one.check is not None]
+            waiting = iter(named)
+            async for bodies in self.destination.bodies_of(check for _, _, check in named):
+                number, write, check = next(waiting)
+                self._check_one(write, check, bodies, number, len(commands))
             await _let_others_run(len(portion))
 
     def _check_one(

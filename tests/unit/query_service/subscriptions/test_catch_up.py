@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from sowline.changes.change import Change
 from sowline.language.filter import ALL
 from sowline.model.position import Position
 from sowline.serving.outbox.outbox import Outbox
@@ -17,7 +18,7 @@ from sowline_query_service.query.selection import Selection
 from sowline_query_service.replica.partition_replica import CHANGE_BYTES, Ring
 from sowline_query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from tests.unit.query_service.sessions import Server, settled
-from tests.waiting import loop_turns
+from tests.waiting import loop_turns, until
 
 
 @pytest.fixture
@@ -117,6 +118,38 @@ async def test_a_client_without_room_is_waited_for(server: Server) -> None:
     assert (server.dispatcher.live, sent(active)) == (0, [8, 9])
     await running
     assert server.dispatcher.live == 1
+
+
+async def test_clients_that_drain_together_take_turns() -> None:
+    """One of them goes on in each turn of the loop, however many have room at one time."""
+    server = Server(partitions=1, ring=100, backlog=20_000).loaded()
+    delivered = [0]
+    deliver = CatchUp._deliver_first
+
+    def noted(catch_up: CatchUp, number: int, changes: list[Change]) -> int:
+        delivered[-1] += 1
+        return deliver(catch_up, number, changes)
+
+    with server.patched(), patch.object(CatchUp, "_deliver_first", noted):
+        for number in range(1000):
+            server.put({"id": number % 50, "n": number, "text": "x" * 100})
+        clients = [server.connect() for _ in range(20)]
+        for client in clients:
+            client.ask("subscribe", sub_id="s", bookmark="epoch")
+        await until(lambda: all(client.outbox.is_blocked for client in clients))
+        await settled()
+        before = len(delivered)
+        for client in clients:
+            while client.outbox.is_blocked:
+                client.outbox.take_now()
+        for _ in range(100):
+            delivered.append(0)
+            await loop_turns()
+        assert sum(delivered[before:]) >= 20
+        assert max(delivered[before:]) == 1
+        for client in clients:
+            client.ask("unsubscribe", sub_id="s")
+        await settled()
 
 
 @pytest.mark.parametrize("kept", [0, 3, 9])

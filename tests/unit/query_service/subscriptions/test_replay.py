@@ -15,7 +15,7 @@ from sowline.serving.sessions import open_subscriptions
 from sowline.serving.sessions.status import TICKS
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 from tests.unit.query_service.subscriptions.test_bookmark_resolver import first_offsets, log_offsets_at
-from tests.waiting import as_soon_as, until
+from tests.waiting import as_soon_as, loop_turns, until
 
 ALL_ACKS = "processed,completed,stats"
 
@@ -93,6 +93,17 @@ async def test_a_subscription_ends_where_it_should(
     assert await client.read() == []
     client.ask("pause", sub_id="s")
     assert (await client.read())[0]["reason"] == "invalid subid"
+
+
+@pytest.mark.parametrize("turns", range(12))
+@pytest.mark.parametrize("fields", [{"options": "rate=1000"}, {"up_to": "20990101T000000Z"}])
+async def test_a_change_at_the_start_of_a_replay_is_noticed(server: Server, fields: Json, turns: int) -> None:
+    """Whichever turn of the loop it is applied in: nothing else may come for a long time."""
+    client = server.connect()
+    client.ask("subscribe", sub_id="s", bookmark="now", **fields)
+    await loop_turns(turns)
+    server.put({"id": 1, "n": 77})
+    assert numbers_in(await read_until(client, lambda messages: 77 in numbers_in(messages))) == [77]
 
 
 async def test_an_end_to_come_is_waited_for(server: Server) -> None:

@@ -1,7 +1,7 @@
 """The commands of a request, from the log to their outcomes: they wait together."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from sowline.model.position import Position
 from sowline.serving.writes import pending_commands
 from sowline.serving.writes.destination import AwaitedReports
 from sowline.serving.writes.outcome import OutcomeReports, OwnReport
-from sowline.serving.writes.pending_commands import PendingCommands
+from sowline.serving.writes.pending_commands import PendingCommands, WriteService
 from sowline.serving.writes.requests import RequestedCommand
 from tests.unit.sowline.serving.writes.test_command_writer import COMMAND
 from tests.waiting import loop_turns
@@ -122,3 +122,40 @@ async def test_a_request_that_ends_leaves_kafkas_answers() -> None:
     waiting.cancel()
     await asyncio.wait([waiting])
     assert not any(future.cancelled() for future in futures)
+
+
+class Records:
+    """A destination that notes whose records were read."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    async def bodies_of(self, checks: Iterable[Any]) -> AsyncIterator[list[bytes]]:
+        """Yield no records."""
+        for check in checks:
+            self.read.append(check.name)
+            yield []
+
+
+class Check:
+    """A check that refuses, or does not."""
+
+    key_text = None
+
+    def __init__(self, name: str, *, refuses: bool) -> None:
+        self.name, self._refuses = name, refuses
+
+    def check(self, *_: object) -> None:
+        """Raise the refusal."""
+        if self._refuses:
+            raise SowlineError("not entitled", self.name)
+
+
+async def test_a_request_is_checked_up_to_its_first_refusal() -> None:
+    """The records of the commands after it are not read: at a gateway that is a request to a node for each."""
+    records = Records()
+    checks = [None, Check("a", refuses=False), None, Check("b", refuses=True), Check("c", refuses=True)]
+    requested = [RequestedCommand(COMMAND, cast("Any", check), may_see_all=True) for check in checks]
+    with pytest.raises(SowlineError, match=r"(?s)4.*b"):
+        await WriteService(cast("Any", records), cast("Any", None)).check(requested)
+    assert records.read == ["a", "b"]
