@@ -71,7 +71,7 @@ def test_pure_modules_reach_for_nothing_outside() -> None:
 
 
 def test_about_half_of_the_product_is_named() -> None:
-    """So that it stays pure: `test_half_of_the_code_is_pure` alone would let a module change places with another."""
+    """So that it stays pure: `test_about_half_of_the_code_is_pure` alone lets a module take the place of another."""
     graph = grimp.build_graph(*PACKAGES)
     sizes = {name: code_lines(name) for name in graph.modules}
     names = named()
