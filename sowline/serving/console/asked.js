@@ -40,12 +40,13 @@ export function useSample(topic, route, isWanted) {
     let timer;
     let pause = SAMPLE_MS;
     const take = (columns) => !closed && setSample({ topic: topic.name, columns });
-    const look = () => sampleOf(topic, askedOf(route)).then((columns) => {
+    // A refusal is shown where the records are, which are refused for the same reason.
+    const look = () => sampleOf(topic, askedOf(route)).catch(() => []).then((columns) => {
       take(columns);
       // Without records there are no fields to group by: the first ones bring them. The pauses grow, because a filter
       // that nothing matches may be a scan of all records.
       if (!columns.length && !closed) timer = setTimeout(look, pause = Math.min(2 * pause, SAMPLE_MS_MAX));
-    }, () => take([])); // the records are refused for the same reason, which is shown
+    });
     look();
     return () => {
       closed = true;

@@ -46,7 +46,8 @@ function useFigures(live, chosen, topic, limit, onDrawn) {
   return [figures, time];
 }
 
-// A few of the names: the note takes its room from the drawing, which would leave more tiles without one.
+// A few of the names: the note has two lines whether it says something or not. If it took them from the drawing, other
+// tiles would have no room for their names, and the two could change for ever.
 const listed = (names) => names.slice(0, SMALL_MAX).concat(names.length > SMALL_MAX ? [`${names.length - SMALL_MAX} more`] : []).join(", ");
 
 // What is drawn, in a place that may be smaller.
@@ -118,7 +119,6 @@ export function Chart({ live, chosen, topic, limit, onDrawn }) {
   useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
   if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;
   if (!figures || !library) return html`<p class="empty" role="status">Loading…</p>`;
-  const notes = [...figures.notes, ...(figures.kind === "treemap" && !isTable && small ? [`too small for a name: ${small}`] : [])];
   const colors = figures.kind === "none" ? { series: [] } : colorsOf(figures, scheme, placesOf(places, figures));
   return html`
     <figure class="chart">
@@ -131,7 +131,8 @@ export function Chart({ live, chosen, topic, limit, onDrawn }) {
       ${isTable
         ? html`<${Figures} figures=${figures} />`
         : figures.kind !== "none" && html`<${Drawing} key=${figures.kind} library=${library} figures=${figures} colors=${colors} onDrawn=${setSmall} label=${`${figures.title}, of ${topic.name}; the button Figures shows them as a table`} />`}
-      ${notes.length > 0 && html`<p class="muted notes">${notes.join("; ")}</p>`}
+      ${figures.kind === "treemap" && !isTable && html`<p class="muted notes tiles" title=${small}>${small && `too small for a name: ${small}`}</p>`}
+      ${figures.notes.length > 0 && html`<p class="muted notes">${figures.notes.join("; ")}</p>`}
     </figure>
   `;
 }
