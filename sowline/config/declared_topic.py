@@ -23,15 +23,18 @@ from sowline.config.schema_fields import KnownSchema, ReaderSchema, SchemaId
 from sowline.config.topic_fields import (
     DurationMs,
     Enrichment,
-    FieldPath,
     GeneratedKey,
-    HashIndex,
+    HashIndexes,
     HistoryDefinition,
+    IndexedPaths,
     KafkaName,
     Key,
     Lifetime,
     Preprocessing,
+    RecordBytesMax,
     RecoveryPoint,
+    Replication,
+    ResumeWindow,
     SuppliedKey,
     TopicName,
     TopicsModel,
@@ -53,8 +56,6 @@ from sowline.model.limits import (
     MIB,
 )
 from sowline.model.path import Path as FieldSteps
-
-INDEXES_MAX = 64
 
 JSON: Final = "json"
 MessageType = Literal["json", CodecType]
@@ -108,7 +109,7 @@ class DeclaredTopic(TopicsModel):
     key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     partitions: int = Field(default=1, ge=1, le=1024, description="how many partitions the log has")
-    replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
+    replication: Replication = 1
     expiration: Lifetime = Field(default="disabled", description="disabled, enabled, or a lifetime")
     durability: Literal["persistent", "transient"] = Field(
         default="persistent",
@@ -124,18 +125,12 @@ class DeclaredTopic(TopicsModel):
         default=(), max_length=FIELDS_MAX, description="fields computed of a message for its record"
     )
     delta: bool = Field(default=False, description="whether updates list in a header what they changed")
-    record_bytes_max: int = Field(
-        default=MIB, ge=64, le=64 * MIB, description="the maximum size of a body, in bytes"
-    )
+    record_bytes_max: RecordBytesMax = MIB
     records_max: int | None = Field(default=None, ge=1, le=10**12, description="in all partitions together")
     repeat_window: DurationMs = Field(
         default="7d", validate_default=True, le=LIFETIME_MS_MAX, description="in log time"
     )
-    resume_window: DurationMs = Field(
-        default="1h",
-        validate_default=True,
-        description="how long every change is kept, so that clients can resume",
-    )
+    resume_window: ResumeWindow = Field(default="1h", validate_default=True)
     history: HistoryDefinition | None = Field(default=None, description="whether the past can be asked for")
     documents: bool = Field(
         default=False, description="whether records are documents: deltas, intrinsics, a timeline"
@@ -148,12 +143,8 @@ class DeclaredTopic(TopicsModel):
         validate_default=True,
         description="how far back a document's timeline has each write",
     )
-    indexes: tuple[FieldPath, ...] = Field(
-        default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
-    )
-    hash_indexes: tuple[HashIndex, ...] = Field(
-        default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
-    )
+    indexes: IndexedPaths = ()
+    hash_indexes: HashIndexes = ()
 
     @model_validator(mode="before")
     @classmethod

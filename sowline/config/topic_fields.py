@@ -29,9 +29,10 @@ from sowline.language.expressions.enrichment import (
 from sowline.model.bookmark import EPOCH, NOW, read_time
 from sowline.model.difference import Names
 from sowline.model.duration import parse_duration_ms
-from sowline.model.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, Expiration
+from sowline.model.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, MIB, Expiration
 from sowline.model.path import Path, PathError, parse_path
 
+INDEXES_MAX = 64
 INDEX_FIELDS_MAX = 16
 KEY_FIELDS_MAX = 16
 
@@ -199,6 +200,19 @@ HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDE
 RecoveryPoint = Annotated[str, AfterValidator(_recovery_point)]
 DurationMs = Annotated[
     int, BeforeValidator(parse_duration_ms, json_schema_input_type=Annotated[str, Field(pattern=_DURATION)])
+]
+Replication = Annotated[int, Field(ge=1, le=9, description="of the Kafka topics that Sowline creates")]
+RecordBytesMax = Annotated[int, Field(ge=64, le=64 * MIB, description="the maximum size of a body, in bytes")]
+ResumeWindow = Annotated[
+    DurationMs, Field(description="how long every change is kept, so that clients can resume")
+]
+IndexedPaths = Annotated[
+    tuple[FieldPath, ...],
+    Field(max_length=INDEXES_MAX, description="fields whose memo index is built at start"),
+]
+HashIndexes = Annotated[
+    tuple[HashIndex, ...],
+    Field(max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"),
 ]
 Lifetime = Annotated[
     Expiration,

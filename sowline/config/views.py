@@ -12,8 +12,12 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from sowline.config.topic_fields import (
     DurationMs,
     FieldPath,
-    HashIndex,
+    HashIndexes,
     HistoryDefinition,
+    IndexedPaths,
+    RecordBytesMax,
+    Replication,
+    ResumeWindow,
     TopicName,
     TopicsModel,
 )
@@ -32,7 +36,6 @@ from sowline.model.difference import Keys, Names
 from sowline.model.limits import MIB
 from sowline.model.path import Path, PathError, parse_path
 
-INDEXES_MAX = 64
 JOINS_MAX = 8
 INTERVAL_MS_MIN = 10
 INTERVAL_MS_MAX = 3_600_000
@@ -61,23 +64,13 @@ class ComputedTopic(TopicsModel):
     name: TopicName
     source: TopicName = Field(alias="from", description="the topic or view that it is computed from")
     partitions: int | None = Field(default=None, ge=1, le=1024, description="those of the source if left out")
-    replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
+    replication: Replication = 1
     delta: bool = Field(default=False, description="whether updates list in a header what they changed")
-    record_bytes_max: int = Field(
-        default=MIB, ge=64, le=64 * MIB, description="the maximum size of a body, in bytes"
-    )
-    resume_window: DurationMs = Field(
-        default="1h",
-        validate_default=True,
-        description="how long every change is kept, so that clients can resume",
-    )
+    record_bytes_max: RecordBytesMax = MIB
+    resume_window: ResumeWindow = Field(default="1h", validate_default=True)
     history: HistoryDefinition | None = Field(default=None, description="whether the past can be asked for")
-    indexes: tuple[FieldPath, ...] = Field(
-        default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
-    )
-    hash_indexes: tuple[HashIndex, ...] = Field(
-        default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
-    )
+    indexes: IndexedPaths = ()
+    hash_indexes: HashIndexes = ()
 
     @property
     def grouping_paths(self) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ from sowline.serving.authorization.entitlements import chosen_topic
 from sowline.serving.outbox.group import acknowledge_processed
 from sowline.serving.sessions.command_runner import CommandRunner
 from sowline.serving.sessions.running_queries import RunningQueries
+from sowline.serving.writes.destination import AwaitedReports
 from sowline.serving.writes.outcome import SECONDS_MAX
 from sowline.wire.request import Outcome, OutcomeRequest, WatchOutcomes
 from sowline.wire.server_message import message
@@ -56,7 +57,8 @@ class OutcomeCommands:
         # The gateway waits as long, and reports that the outcome is not known.
         try:
             async with asyncio.timeout(SECONDS_MAX):
-                found = await self._destination.wait_reports(topic, asked.origin, asked.partitions)
+                awaited = AwaitedReports(topic, asked.origin, asked.partitions)
+                found = await self._destination.wait_reports(awaited)
         except TimeoutError:
             raise SowlineError("behind", f"the command was not applied within {SECONDS_MAX:g} s") from None
         reports = orjson.Fragment(msgspec.json.encode(found))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 
-from sowline.commands.command import Origin
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.template import Fields
 from sowline.serving.writes.checked_command import CheckedCommand
@@ -72,11 +71,9 @@ class ReplicaDestination:
         """Begin to watch for the outcomes of commands to these topics."""
         return ReplicaWatch(self, self.outcomes, [self.topics[name].log for name in topics])
 
-    async def wait_reports(
-        self, topic: TopicDefinition, origin: Origin, wanted: Collection[int]
-    ) -> OutcomeReports:
+    async def wait_reports(self, awaited: AwaitedReports) -> OutcomeReports:
         """Wait until these partitions have reported about a command; a watch must keep the reports."""
-        while (found := self.reports_now(AwaitedReports(topic, origin, wanted))) is None:
+        while (found := self.reports_now(awaited)) is None:
             await self._moved.wait()
         return found
 
@@ -99,7 +96,7 @@ class ReplicaWatch:
     async def wait_reports(self, awaited: Iterable[AwaitedReports]) -> list[OutcomeReports]:
         """Wait until the reports about the first command are there; return them, and those that directly follow."""
         following = iter(awaited)
-        found = [await self._destination.wait_reports(*next(following))]
+        found = [await self._destination.wait_reports(next(following))]
         for one in following:
             if (reports := self._destination.reports_now(one)) is None:
                 break

@@ -74,14 +74,18 @@ def _read(read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         raise ValueError(error.message) from None
 
 
-_Topics = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_pattern)]
+_Topics = Annotated[
+    str,
+    Field(min_length=1, max_length=1000, description="the name of a topic, or ^ followed by a pattern"),
+    AfterValidator(_pattern),
+]
 _Filter = Annotated[str, AfterValidator(_content_filter)]
 
 
 class ReadEntitlement(_EntitlementModel):
     """The right to read topics: their records that match the filter, and the selected fields of these."""
 
-    topics: _Topics = Field(description="the name of a topic, or ^ followed by a pattern")
+    topics: _Topics
     filter: _Filter = Field(default="", description="which records; all of them if empty")
     select: Annotated[str, AfterValidator(_select_list)] = Field(
         default="", description="which fields of the records; all of them if empty"
@@ -91,7 +95,7 @@ class ReadEntitlement(_EntitlementModel):
 class WriteEntitlement(_EntitlementModel):
     """The right to write topics: a record must match the filter before and after the write."""
 
-    topics: _Topics = Field(description="the name of a topic, or ^ followed by a pattern")
+    topics: _Topics
     filter: _Filter = Field(
         default="", description="what a record must match, before and after; anything if empty"
     )

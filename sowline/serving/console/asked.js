@@ -8,7 +8,7 @@ import { service } from "./service.js";
 export const LIMIT = 100_000;
 export const CONFLATION = "250ms";
 const NEWS_MS = 150;
-const SAMPLE_MS = 500;
+const SAMPLE_MS = 1000;
 const SAMPLE_MS_MAX = 30_000;
 
 export const askedOf = ({ filter = "", condition = "", options = "", conflation = CONFLATION, order = "", limit }) => ({
@@ -45,7 +45,9 @@ export function useSample(topic, route, isWanted) {
       take(columns);
       // Without records there are no fields to group by: the first ones bring them. The pauses grow, because a filter
       // that nothing matches may be a scan of all records.
-      if (!columns.length && !closed) timer = setTimeout(look, pause = Math.min(2 * pause, SAMPLE_MS_MAX));
+      if (columns.length || closed) return;
+      timer = setTimeout(look, pause);
+      pause = Math.min(2 * pause, SAMPLE_MS_MAX);
     });
     look();
     return () => {

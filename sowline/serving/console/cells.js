@@ -1,9 +1,9 @@
 // The cells of the grid: which record each of them shows, how its value is written, and what marks it. Those that have just
 // changed flash, and the row of the open record stands out.
 import { AGGREGATES } from "./chosen.js";
-import { KEY_COLUMN, UPDATED, at, nameOf, timeOf } from "./fields.js";
+import { KEY_COLUMN, at, moment, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { TIMES, instant, isLong, rounded, roundedAlike, second } from "./text.js";
+import { TIMES, instant, isLong, rounded, roundedAlike } from "./text.js";
 import { SOW_KEY } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
@@ -115,10 +115,10 @@ function timeOfUsual(text) {
 // Whether a column has means of groups.
 const isMean = ({ group_by: groups, aggregates }, path) => groups.length > 0 && /^(avg|weighted mean)/.test(String(aggregates?.[path]));
 
-// A time with its date and zone; that of the last change to the second, which many rows have in common.
+// How a value is written: a time with its date and zone, a long number rounded.
 function spelled(text, raw, kind, path) {
   if (raw === null || raw === undefined) return "";
-  if (kind === "datetime" && typeof raw === "number") return path === UPDATED ? second(raw) : instant(raw);
+  if (kind === "datetime" && typeof raw === "number") return moment(path, raw);
   return isLong(raw) ? rounded(raw) : text;
 }
 

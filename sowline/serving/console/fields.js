@@ -1,9 +1,13 @@
 // Records as rows: nested fields become columns named by their paths. A column's kind widens as values arrive.
 import { stringify } from "./service.js";
+import { instant, second } from "./text.js";
 
 export const COLUMNS_MAX = 300;
 export const KEY_COLUMN = "sow_key";
 export const UPDATED = "updated";
+
+// A time of a column with its date and zone; that of the last change to the second, which many rows have in common.
+export const moment = (name, ms) => (name === UPDATED ? second(ms) : instant(ms));
 
 const STEPS_MAX = 10_000;
 const NAME = /^@?[\p{L}\p{N}_][\p{L}\p{N}_.:-]*$/u;

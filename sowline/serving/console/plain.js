@@ -1,15 +1,15 @@
 // The first rows of a grid as a plain table, which a screen reader can read.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { isNumeric } from "./columns.js";
-import { KEY_COLUMN, UPDATED, nameOf } from "./fields.js";
-import { count, instant, isLong, rounded, second } from "./text.js";
+import { KEY_COLUMN, moment, nameOf } from "./fields.js";
+import { count, isLong, rounded } from "./text.js";
 
 const TABLE_ROWS = 100;
 const EVERY_MS = 200;
 
 function Cell({ value, kind, name }) {
   if (value === null) return html`<td><span class="muted">–</span></td>`;
-  if (kind === "datetime") return html`<td><time title=${new Date(value).toISOString()}>${name === UPDATED ? second(value) : instant(value)}</time></td>`;
+  if (kind === "datetime") return html`<td><time title=${new Date(value).toISOString()}>${moment(name, value)}</time></td>`;
   if (isLong(value)) return html`<td class="number" title=${String(value)}>${rounded(value)}</td>`;
   return html`<td class=${typeof value === "number" ? "number" : ""}>${String(value)}</td>`;
 }
