@@ -152,7 +152,7 @@ def _stand_still(page: Page) -> None:
     page.wait_for_function(IS_DRAWN_TO_SIZE, polling="raf")
 
 
-# The clock of a machine that doesn't keep up goes slower than the feed: the page says by how much it is behind instead.
+# Where the machine doesn't keep up, the page says by how much it is behind instead of how fast it goes.
 SPEED_OR_LAG_SHOWN = r"""() => {
   const text = (selector) => document.querySelector(selector).textContent;
   return (text("#speed") === ": each second is 1 flight hour") !== /flight \w+ behind the feed$/.test(text("#pace"));
