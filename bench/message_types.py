@@ -24,7 +24,8 @@ import orjson
 from bench.table import table
 from sowline.codecs.codec import codec_of
 from sowline.codecs.framing import frame
-from sowline.codecs.protobuf.compiled import compile_schema, message_class
+from sowline.codecs.protobuf.compiled import compile_schema
+from sowline.codecs.protobuf.descriptors import message_class
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import (
     AVRO,

@@ -17,8 +17,8 @@ from sowline.config.credentials import Credentials
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from sowline.serving.access.middleware import MCP_PATH
+from sowline.serving.error_response import refused
 from sowline.serving.http.queries import ServedAnswer
-from sowline.serving.refusal import refused
 
 IN_PROCESS = "http://in-process"
 """The URL of requests to the own service; nothing looks its name up."""

@@ -16,7 +16,8 @@ import orjson
 from sowline.cli.columns import columns, number, tenths
 from sowline.cli.connection import ConnectionOptions, report, used_stack, with_connection
 from sowline.cli.help import cli_command
-from sowline.cli.http import Numbers, get, read_metrics
+from sowline.cli.http import get
+from sowline.cli.metrics_text import Numbers, read_metrics
 from sowline.config.definition_changes import (
     ChangeEffect,
     DefinitionChange,

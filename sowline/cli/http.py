@@ -16,9 +16,6 @@ ANSWER_SECONDS_MAX = 5.0
 BYTES_MAX = 64 << 20
 REDIRECTS_MAX = 10
 
-Numbers = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
-"""Metrics: by name, and by their labels in order of their names."""
-
 
 class HttpAnswer(NamedTuple):
     """An answer: its status, its headers in lower case, and its body."""
@@ -110,14 +107,3 @@ def served_topics(answer: HttpAnswer) -> tuple[Mapping[str, Any], ...] | None:
         return tuple(orjson.loads(answer.body)["topics"]) if answer.status == 200 else None
     except (ValueError, LookupError, TypeError):
         return None
-
-
-def read_metrics(text: str) -> Numbers:
-    """Read the metrics of a service; raises ValueError for anything else."""
-    from prometheus_client.parser import text_string_to_metric_families  # slow to import
-
-    numbers: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            numbers.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
-    return numbers

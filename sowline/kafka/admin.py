@@ -42,6 +42,7 @@ from sowline.kafka.retriable import (
     patiently,
     wait_for_result,
 )
+from sowline.kafka.topic_settings import KEPT_FOREVER, LEFT_ALONE, kafka_topics, serves
 
 log = structlog.get_logger()
 
@@ -50,17 +51,6 @@ T = TypeVar("T")
 
 AGAIN_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 0.1
-COMPACTION_LAG_MS_MIN = 10 * 60_000
-
-TOMBSTONE_MS_MIN = 24 * 60 * 60_000
-"""The minimum time, in ms, for which Kafka keeps tombstones of changes: a slower load may keep deleted records."""
-
-_FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-
-
-def compaction_lag_ms(definition: TopicDefinition) -> int:
-    """Return the minimum time, in ms, for which compaction leaves the changes of a topic alone."""
-    return max(COMPACTION_LAG_MS_MIN, definition.kafka.change_window_ms)
 
 
 class Cluster:
@@ -95,7 +85,7 @@ class Cluster:
             self._check_uncompacted(definition.changes)
         for name, (partitions, config) in wanted.items():
             self._check_partitions(name, partitions, len(found[name].partitions))
-            ours = () if name in (definition.changes, definition.kafka.schema_log) else _YOURS
+            ours = () if name in (definition.changes, definition.kafka.schema_log) else LEFT_ALONE
             self._settle(name, {key: value for key, value in config.items() if key not in ours})
 
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
@@ -104,7 +94,7 @@ class Cluster:
         A fanout of deltas keeps every message, because the newest delta of a record is not the record. Compaction
         of its topic is turned off. Raises `bad topic` if an existing topic is unsuitable.
         """
-        name, every_message = fanout.output, {"cleanup.policy": "delete"} | _FOREVER
+        name, every_message = fanout.output, {"cleanup.policy": "delete"} | KEPT_FOREVER
         config = every_message if fanout.delta else {"cleanup.policy": "compact"}
         config = config | {"max.message.bytes": str(source.kafka.log_bytes_max)}
         self._create([NewTopic(name, source.partitions, source.kafka.replication, config=config)])
@@ -394,57 +384,3 @@ def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
             log.warning("waiting for Kafka", why=str(error))
             stop.wait(AGAIN_SECONDS)
     return False
-
-
-def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
-    """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
-    log = {
-        # The broker's time, regardless of the clocks of producers.
-        "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": str(definition.kafka.log_bytes_max),
-    }
-    lag = compaction_lag_ms(definition)
-    changes = {
-        "cleanup.policy": "compact",
-        "min.compaction.lag.ms": str(lag),
-        "delete.retention.ms": str(max(definition.limits.repeat_window, lag, TOMBSTONE_MS_MIN)),
-        "max.message.bytes": str(definition.kafka.log_bytes_max),
-    }
-    if not definition.has_sow:
-        changes = {
-            "cleanup.policy": "delete",
-            "retention.ms": str(lag),
-            "max.message.bytes": str(definition.kafka.log_bytes_max),
-        }
-    dead = {"max.message.bytes": str(definition.kafka.dead_bytes_max)}
-    # The log of a view has no data that its sources lack.
-    kept = _FOREVER if definition.view is None else {"retention.ms": str(VIEW_LOG_MS)}
-    wanted = {
-        definition.log: (definition.partitions, log | kept),
-        definition.changes: (definition.partitions, changes),
-        definition.kafka.dead: (1, dead | _FOREVER),
-    }
-    if definition.reader is not None:
-        # Not compacted: the first entry of a key counts, and compaction keeps the last.
-        schemas = {"cleanup.policy": "delete", "max.message.bytes": str(SCHEMA_ENTRY_BYTES_MAX)}
-        wanted[definition.kafka.schema_log] = (definition.partitions, schemas | _FOREVER)
-    return wanted
-
-
-VIEW_LOG_MS = 7 * 86_400_000
-"""The time for which the log of a view keeps partial states."""
-
-SCHEMA_ENTRY_BYTES_MAX = 16 << 20
-"""The largest entry about a schema: its text and its references, as JSON."""
-
-_YOURS = {"retention.ms", "retention.bytes"}
-"""Settings that Sowline gives a log that it creates, and leaves alone on an existing log."""
-
-_MINIMA = {"max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms", "retention.ms"}
-
-
-def serves(key: str, found: str, wanted: str) -> bool:
-    """Return whether a topic's setting is suitable: at least as large for a limit, else the same."""
-    if key == "retention.ms" and "-1" in (found, wanted):
-        return found == "-1"
-    return int(found) >= int(wanted) if key in _MINIMA else found == wanted

@@ -13,7 +13,7 @@ from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase
 from sowline.changes.progress import ChangesId
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
-from sowline.kafka.admin import Cluster, compaction_lag_ms, wait_for_answer
+from sowline.kafka.admin import Cluster, wait_for_answer
 from sowline.kafka.clients import (
     REPORT_ENDS,
     Behind,
@@ -25,6 +25,7 @@ from sowline.kafka.clients import (
     wake_fetchers,
 )
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
+from sowline.kafka.topic_settings import compaction_lag_ms
 
 log = structlog.get_logger()
 

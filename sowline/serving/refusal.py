@@ -1,8 +1,4 @@
-"""Builds HTTP error responses: the status, and the reason and message as JSON."""
-
-import math
-
-from starlette.responses import JSONResponse, Response
+"""The errors that requests of all kinds are refused with, and the HTTP status of each reason."""
 
 from sowline.errors import SowlineError
 
@@ -32,16 +28,6 @@ def unforeseen(what: str, error: Exception) -> SowlineError:
     return SowlineError(
         "internal", f"{what}: {type(error).__name__}; the log of the query service has the details"
     )
-
-
-def refused(error: SowlineError, status: int | None = None, retry_seconds: float = 0.0) -> Response:
-    """Return the response for an error, with headers that say how to log on or when to retry."""
-    status = status or STATUSES.get(error.reason, 400)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    if retry_seconds:
-        # Rounded up: a client that retries too early is refused again (test_a_client_retries_after_whole_seconds).
-        headers["Retry-After"] = str(math.ceil(retry_seconds))
-    return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)
 
 
 def left_topic(topic: str) -> SowlineError:

@@ -16,6 +16,7 @@ from sowline.errors import SowlineError
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.backlogs import Backlogs
+from sowline.serving.error_response import refused
 from sowline.serving.http.address import Address, read_address
 from sowline.serving.http.kafka_api import KafkaApi
 from sowline.serving.http.queries import HttpQueries, Turn
@@ -33,7 +34,6 @@ from sowline.serving.http.tables import TABLE_FIELDS, BegunQuery, answer_headers
 from sowline.serving.http.typed_format import typed_fields, typed_records, wants_typed
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.query_slots import QuerySlots
-from sowline.serving.refusal import refused
 from sowline.serving.writes.http_api import WritesApi
 from sowline.serving.writes.pending_commands import WriteService
 from sowline.wire.media_types import ARROW, NATIVE

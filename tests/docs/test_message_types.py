@@ -24,7 +24,8 @@ from google.protobuf import text_format
 from sowline.codecs.codec import codec_of
 from sowline.codecs.compatibility import why_unreadable
 from sowline.codecs.framing import Framing, frame
-from sowline.codecs.protobuf.compiled import compile_schema, message_class
+from sowline.codecs.protobuf.compiled import compile_schema
+from sowline.codecs.protobuf.descriptors import message_class
 from sowline.codecs.resolutions import Resolution, Resolutions, entry_value, id_key, reader_key
 from sowline.codecs.schema import AVRO, JSON_SCHEMA, PROTOBUF, MessagePayload, Schema, SchemaType
 from sowline.codecs.typed_bodies import TypedBodies

@@ -71,7 +71,7 @@ def test_pure_modules_reach_for_nothing_outside() -> None:
 
 
 def test_about_half_of_the_product_is_named() -> None:
-    """So that it stays pure: `test_about_half_of_the_code_is_pure` alone lets a module take the place of another."""
+    """So that it stays pure: `test_half_of_the_code_is_pure` alone lets a module take the place of another."""
     modules = grimp.build_graph(*PACKAGES).modules
     names = named()
     pure = {one for one in modules if any(one == name or one.startswith(f"{name}.") for name in names)}

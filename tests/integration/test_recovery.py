@@ -181,7 +181,7 @@ class Rig:
         store = MemoryStore()
         log_id = self.cluster.topic_id(self.topic.log)
         start = Checkpoint(definition=self.topic.digest, limits=self.topic.limits, log_id=log_id)
-        opened = OpenedPartition(store, start, start.position)  # type: ignore[arg-type]
+        opened = OpenedPartition(store, start, start.position)
         replay = Partition(self.topic, partition, opened)
         replay.commit(replay.prepare(self.log(partition), 0), 0)
         return dump(store, 0, NEVER)

@@ -119,7 +119,7 @@ def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: Topic
     """Every record has its effect or its reason, and what is written of it can be read again."""
     store, loaded = MemoryStore(), MemoryStore()
     checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits)
-    opened = OpenedPartition(store, checkpoint, checkpoint.position)  # type: ignore[arg-type]
+    opened = OpenedPartition(store, checkpoint, checkpoint.position)
     partition, loader = Partition(definition, 0, opened), ChangesLoader(loaded, definition)
     for offset, record in enumerate(log):
         prepared = partition.prepare([replace(record, offset=offset)], len(log))

@@ -571,7 +571,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
 def fresh(definition: TopicDefinition, number: int, first: TopicDefinition) -> tuple[MemoryStore, Partition]:
     """Return a partition that has applied nothing."""
     store = MemoryStore()
-    opened = OpenedPartition(store, Checkpoint(limits=first.limits, log_id="log"), Position(0, -1))  # type: ignore[arg-type]
+    opened = OpenedPartition(store, Checkpoint(limits=first.limits, log_id="log"), Position(0, -1))
     return store, Partition(definition, number, opened)
 
 

@@ -131,7 +131,7 @@ def test_what_is_written_again_tells_everything(writes: list[tuple[str, str | No
     """Where a changes topic is filled again, or a backup is restored, nothing of a document is lost."""
     owner, loaded = MemoryStore(), MemoryStore()
     checkpoint, _ = apply(owner, Checkpoint(START, START, limits=DEFINITION.limits), log_of(writes))
-    partition = Partition(DEFINITION, 0, OpenedPartition(owner, checkpoint, checkpoint.position))  # type: ignore[arg-type]
+    partition = Partition(DEFINITION, 0, OpenedPartition(owner, checkpoint, checkpoint.position))
     events = partition.newest_events(documents(owner))
     changes = [event for event in events if isinstance(event, Change)]
     assert len(changes) == len(events)

@@ -257,7 +257,7 @@ def partition_of(
     """Return a partition with nothing in it, except for what `disk` has."""
     disk = disk or MemoryStore()
     checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")
-    opened = OpenedPartition(disk, checkpoint, checkpoint.position)  # type: ignore[arg-type]
+    opened = OpenedPartition(disk, checkpoint, checkpoint.position)
     store = WriteBehindStore(disk, module)
     return Partition(definition, 0, opened, cache, store, module, bodies_of(definition)), disk
 

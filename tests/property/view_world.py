@@ -522,7 +522,7 @@ class ViewWorld:
             partition = Partition(
                 definition,
                 number,
-                OpenedPartition(store, begin, before_the_log()),  # type: ignore[arg-type]
+                OpenedPartition(store, begin, before_the_log()),
             )
             for start in range(0, len(log), size):
                 partition.commit(partition.prepare(log[start : start + size], len(log)), 0)

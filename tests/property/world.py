@@ -224,14 +224,14 @@ class World:
             self._own(number, opened)
         return self.owners[number]
 
-    def _own(self, number: int, opened: OpenedPartition) -> None:
+    def _own(self, number: int, opened: OpenedPartition[Any]) -> None:
         self.stores[number] = opened.store
         cache = RecordCache(lambda: CACHE_BYTES)
         self.owners[number] = Partition(self.definition, number, opened, cache, native=self.native)
         self.owner_commands[number] = OwnerCommands(self.owners[number])
         self._repair(number)
 
-    def _recover(self, number: int) -> OpenedPartition:
+    def _recover(self, number: int) -> OpenedPartition[Any]:
         recovery = self._recovery(number)
         return self._emptied(number, recovery, recovery.open())
 
@@ -253,8 +253,8 @@ class World:
         self._own(number, opened)
 
     def _emptied(
-        self, number: int, recovery: Recovery, opened: OpenedPartition, cut: int | None = None
-    ) -> OpenedPartition:
+        self, number: int, recovery: Recovery, opened: OpenedPartition[Any], cut: int | None = None
+    ) -> OpenedPartition[Any]:
         if opened.state_reset is None:
             return opened
         events = [event for batch in opened.state_reset.ends(opened.store, 2) for event in batch]

@@ -758,7 +758,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
         patch("sowline_materializer.partition.kafka_partition.read_natively", clients.read_by_python),
         patch("sowline_materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
-        patch("sowline.kafka.admin.COMPACTION_LAG_MS_MIN", LAG_MS),
+        patch("sowline.kafka.topic_settings.COMPACTION_LAG_MS_MIN", LAG_MS),
         patch("sowline_materializer.service.ensure_topics", lambda kafka, topics, stop: None),
         patch(
             "sowline_materializer.service.has_disk_space", lambda path: path.name not in simulation.disks.full

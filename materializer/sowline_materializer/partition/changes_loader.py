@@ -17,8 +17,8 @@ from sowline.changes.ranking import NewestEvents, RelativeAge
 from sowline.changes.wholeness import UNKNOWN_OFFSET, is_of
 from sowline.commands.command import PUBLISH
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.messages import columns_of, event_of
+from sowline.kafka.topic_settings import compaction_lag_ms
 from sowline.model.log_time import known_log_time
 from sowline.model.position import Position, position_of
 from sowline.native import share

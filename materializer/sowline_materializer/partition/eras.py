@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sowline.changes.progress import PROGRESS_KEY
 from sowline.config.topic_definition import TopicDefinition
@@ -12,6 +12,9 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.kafka_partition import KafkaExtent, PartitionReader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.tail import Tail
+from sowline_materializer.store.interface import Store
+
+S = TypeVar("S", bound=Store)
 
 LOOK_BACK_OFFSETS = 100
 """How many of a log's last records are checked if the log's times seem to be later than the state."""
@@ -48,7 +51,7 @@ class Eras:
         is_there = extent.log_start <= checkpoint.next_offset and emitted.offset < extent.log_end
         return same and is_there and self._written_again_from(emitted.offset, tail.time, extent) is None
 
-    def in_its_era(self, opened: OpenedPartition, extent: KafkaExtent) -> OpenedPartition:
+    def in_its_era(self, opened: OpenedPartition[S], extent: KafkaExtent) -> OpenedPartition[S]:
         """Return the partition in the era to continue in; raises `log incomplete` if a loss was not accepted."""
         checkpoint = opened.checkpoint
         if checkpoint.log_id != extent.log_id:
@@ -101,7 +104,9 @@ class Eras:
         ]
         return first if times and min(times) > time else None
 
-    def _begun(self, opened: OpenedPartition, offset: int, why: str, extent: KafkaExtent) -> OpenedPartition:
+    def _begun(
+        self, opened: OpenedPartition[S], offset: int, why: str, extent: KafkaExtent
+    ) -> OpenedPartition[S]:
         self._log.warning("a new era begins", why=why)
         checkpoint = opened.checkpoint.new_era(extent.log_id, offset)
         assert checkpoint.position.era == opened.checkpoint.position.era + 1, "eras follow each other"

@@ -3,16 +3,18 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.partition.state_reset import StateReset
 from sowline_materializer.store.interface import Store
-from sowline_materializer.store.rocksdb import RocksStore
+
+S_co = TypeVar("S_co", bound=Store, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedPartition:
+class OpenedPartition(Generic[S_co]):
     """An opened partition: its store, its checkpoint, and `emitted_to`, the newest position in the changes.
 
     With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied. A
@@ -21,7 +23,7 @@ class OpenedPartition:
     the store remembers, as (log time in ms, SOW key), oldest first; None if they are not known.
     """
 
-    store: RocksStore
+    store: S_co
     checkpoint: Checkpoint
     emitted_to: Position
     state_reset: StateReset | None = None

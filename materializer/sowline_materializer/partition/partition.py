@@ -77,7 +77,7 @@ class Partition:
         self,
         definition: TopicDefinition,
         number: int,
-        opened: OpenedPartition,
+        opened: OpenedPartition[Store],
         cache: RecordCache | None = None,
         store: Store | None = None,
         native: ModuleType | None = None,

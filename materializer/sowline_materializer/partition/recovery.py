@@ -67,7 +67,7 @@ class Recovery:
         self._eras = Eras(definition, reader, accept_loss=accept_loss, first_since=first_since)
         self._seen_at = time.monotonic()
 
-    def open(self) -> OpenedPartition:
+    def open(self) -> OpenedPartition[RocksStore]:
         """Return the opened partition.
 
         Raise `definition changed` if the state was made under another definition, `changes incomplete` if the changes
@@ -81,7 +81,7 @@ class Recovery:
             # ended all records (test_what_was_begun_is_finished).
             return opened if opened.state_reset is not None else self._eras.in_its_era(opened, self._extent)
 
-    def _of_definition(self, opened: OpenedPartition) -> OpenedPartition:
+    def _of_definition(self, opened: OpenedPartition[RocksStore]) -> OpenedPartition[RocksStore]:
         """Return the partition with the template of its documents; raise `definition changed`."""
         checkpoint = opened.checkpoint.under(self._definition)
         if checkpoint is None:
@@ -106,7 +106,7 @@ class Recovery:
             state_reset=None if reset is None else replace(reset, checkpoint=checkpoint),
         )
 
-    def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:
+    def reset_to(self, opened: OpenedPartition[RocksStore], offset: int) -> OpenedPartition[RocksStore]:
         """Return the partition at the beginning of an era with an empty base, from the log's `offset` on."""
         self._log.warning("a new era begins", why="the topic is transient")
         state_reset = StateReset.begun(opened.checkpoint, self._extent.log_id, offset)
@@ -114,8 +114,11 @@ class Recovery:
         return replace(opened, checkpoint=state_reset.checkpoint, state_reset=state_reset)
 
     def after_reset(
-        self, opened: OpenedPartition, changes_end: int, written_by_others: frozenset[bytes] = frozenset()
-    ) -> OpenedPartition:
+        self,
+        opened: OpenedPartition[RocksStore],
+        changes_end: int,
+        written_by_others: frozenset[bytes] = frozenset(),
+    ) -> OpenedPartition[RocksStore]:
         """Return the partition without its records. Kafka already has their deletions. The next era may follow.
 
         `written_by_others` are the keys that another process wrote between these deletions. Closes the store of
@@ -135,7 +138,7 @@ class Recovery:
 
     # from the local store
 
-    def _from_store(self) -> OpenedPartition | None:
+    def _from_store(self) -> OpenedPartition[RocksStore] | None:
         if self._copy is None and not RocksStore.exists(self._path):
             return None
         try:
@@ -150,7 +153,7 @@ class Recovery:
             self._log.warning("local state is damaged", why=str(damage))
             return None
 
-    def _checked(self, store: RocksStore) -> OpenedPartition | None:
+    def _checked(self, store: RocksStore) -> OpenedPartition[RocksStore] | None:
         checkpoint, found = verified(store, self._native)
         replaced = self._is_replaced(checkpoint)
         # Normally the tail begins where the last commit saw the changes end. A replaced topic is read from its start:
@@ -199,7 +202,7 @@ class Recovery:
 
     # from the changes
 
-    def _from_changes(self) -> OpenedPartition | None:
+    def _from_changes(self) -> OpenedPartition[RocksStore] | None:
         if self._extent.changes_start >= self._extent.changes_end:
             return None
         store = RocksStore(self._path, create=True)
@@ -212,7 +215,7 @@ class Recovery:
         self._native = None
         return self._from_changes()
 
-    def _loaded(self, store: RocksStore) -> OpenedPartition:
+    def _loaded(self, store: RocksStore) -> OpenedPartition[RocksStore]:
         loader = ChangesLoader(store, self._definition, self._extent.changes_id, self._native)
         phase = self._load_up_to_end(loader, self._extent.changes_start)
         if loader.progress is None and not self._definition.has_sow:
@@ -250,7 +253,7 @@ class Recovery:
 
     # from the log
 
-    def _from_log(self) -> OpenedPartition:
+    def _from_log(self) -> OpenedPartition[RocksStore]:
         if self._extent.log_start > 0 and self._definition.has_sow and not self._accept_loss:
             raise SowlineError(
                 "log incomplete",

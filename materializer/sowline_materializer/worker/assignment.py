@@ -30,6 +30,7 @@ from sowline_materializer.partition.partition import Partition, PartitionId
 from sowline_materializer.partition.recovery import Recovery
 from sowline_materializer.standby.standby import Standby
 from sowline_materializer.store.cache import RecordCache
+from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
 from sowline_materializer.worker.owned import WORKER_ENDS, OwnedPartitions
 from sowline_materializer.worker.repair import Repair
@@ -50,7 +51,7 @@ class Recovering:
     """
 
     recovery: Recovery
-    open: Callable[[], OpenedPartition]
+    open: Callable[[], OpenedPartition[RocksStore]]
     log_end: int
     start: int | None
 
@@ -176,7 +177,7 @@ class Assignment:
             yield {}
             return
         recovering: dict[PartitionId, Recovering] = {}
-        futures: dict[PartitionId, Future[OpenedPartition]] = {}
+        futures: dict[PartitionId, Future[OpenedPartition[RocksStore]]] = {}
         with ThreadPoolExecutor(at_once, "recovery") as pool:
             try:
                 for partition_id in self.opening:
@@ -279,8 +280,8 @@ class Assignment:
         return self._settings.cache_bytes_max // max(1, len(self._owned.partitions))
 
     def _emptied(
-        self, partition_id: PartitionId, recovery: Recovery, opened: OpenedPartition
-    ) -> OpenedPartition:
+        self, partition_id: PartitionId, recovery: Recovery, opened: OpenedPartition[RocksStore]
+    ) -> OpenedPartition[RocksStore]:
         """Write the end of each record of a partition that is reset, and return it empty; others as they are."""
         reset = opened.state_reset
         if reset is None:

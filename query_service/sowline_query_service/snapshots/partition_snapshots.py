@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from weakref import ReferenceType, ref
 
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.changes_driver import ChangesPartition
+from sowline.kafka.topic_settings import compaction_lag_ms
 from sowline_query_service.index.rows import Captured
 from sowline_query_service.replica.partition_replica import Head
 from sowline_query_service.snapshots.block import BLOCK_RECORDS_MAX, Index, blocks_of, encoded, encoded_index

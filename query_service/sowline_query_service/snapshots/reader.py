@@ -6,8 +6,8 @@ from itertools import islice
 import structlog
 
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.changes_driver import ChangesPartition
+from sowline.kafka.topic_settings import compaction_lag_ms
 from sowline_query_service.snapshots.block import decoded, decoded_index
 from sowline_query_service.snapshots.directory import SnapshotDirectory
 from sowline_query_service.snapshots.manifest import Expected, Manifest, Unreadable, discard_reason

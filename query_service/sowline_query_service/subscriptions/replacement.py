@@ -16,7 +16,8 @@ from sowline.serving.worker_thread import in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, left
-from sowline.subscriptions.live.put_payload import Recipient, put_payload
+from sowline.subscriptions.live.conflation import SlowRecipient
+from sowline.subscriptions.live.put_payload import put_payload
 from sowline.wire.request import Sow
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.index.access_path import NO_ROWS
@@ -174,14 +175,14 @@ class ReplacementQuery(Query):
                 delivery = as_sent(delivery, entitlement, is_conflated=topic.definition.is_conflated)
                 self.leaving.append(Leaving(topic.definition.name, key, delivery))
 
-    async def send_leaving(self, to: Recipient, *, has_group: bool) -> None:
+    async def send_leaving(self, to: SlowRecipient, *, has_group: bool) -> None:
         """Send which records the client should drop, as fast as it reads; a group may follow."""
         done = 0
         while done < len(self.leaving):
             await to.outbox.wait_turn()
             done = self._put_leaving(to, done, has_group=has_group)
 
-    def _put_leaving(self, to: Recipient, done: int, *, has_group: bool) -> int:
+    def _put_leaving(self, to: SlowRecipient, done: int, *, has_group: bool) -> int:
         """Put the messages after the first `done`, as far as the outbox takes them; return how many are put then."""
         for number, (topic, key, delivery) in enumerate(self.leaving[done:], done + 1):
             # All messages of a step but the last one have the bookmark before the step. A client that loses its

@@ -12,7 +12,7 @@ from sowline.config.settings import FANOUTS, VIEWS, WORKERS, Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.config.views import ComputedTopic
-from sowline.kafka.admin import kafka_topics, serves
+from sowline.kafka.topic_settings import kafka_topics, serves
 from sowline.model.log_time import LOG_APPEND_TIME, TIME_MAX
 from sowline.wire.server_message import iso_time
 

@@ -17,7 +17,8 @@ import orjson
 
 from sowline.cli.connection import USUAL_URL, ConnectionOptions, report, used_stack, with_connection
 from sowline.cli.help import cli_command
-from sowline.cli.http import get, read_metrics, served_topics
+from sowline.cli.http import get, served_topics
+from sowline.cli.metrics_text import read_metrics
 from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
 

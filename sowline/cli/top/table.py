@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from sowline.cli.columns import columns, number, tenths
-from sowline.cli.http import Numbers
+from sowline.cli.metrics_text import Numbers
 from sowline.model.bookmark import EPOCH, parse_bookmark
 
 Kind = Literal["query service", "materializer", "views", "fanout"]

@@ -12,9 +12,10 @@ from sowline.codecs.codec import CompilerAway, MessageType
 from sowline.codecs.errors import bad_message, bad_schema
 from sowline.codecs.field_tree import FieldTree
 from sowline.codecs.protobuf.compatibility import check_same_form, check_same_wire
-from sowline.codecs.protobuf.compiled import compile_schema, message_class
+from sowline.codecs.protobuf.compiled import compile_schema
 from sowline.codecs.protobuf.delta_paths import fields_at
 from sowline.codecs.protobuf.description import describe
+from sowline.codecs.protobuf.descriptors import message_class
 from sowline.codecs.protobuf.fields import (
     has_required,
     is_initialized,

@@ -5,23 +5,20 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 # Only the subprocess uses it. If it is missing, this raises the error that names the extra to install.
 import grpc_tools  # noqa: F401 - see above
-from google.protobuf.descriptor import Descriptor
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
 
 from sowline.codecs.codec import CompilerAway
-from sowline.codecs.errors import bad_message, bad_schema
+from sowline.codecs.errors import bad_schema
 from sowline.codecs.protobuf.built_in_imports import built_in_imports
-from sowline.codecs.protobuf.fields import messages_below
+from sowline.codecs.protobuf.descriptors import MAIN, ProtobufSchema
 from sowline.codecs.schema import Schema
 from sowline.errors import SowlineError
 
@@ -33,51 +30,9 @@ PROTOC_SECONDS_MAX: Final = 60
 NAME_CHARS_MAX: Final = 200
 """The length of an import name: every file system takes it."""
 
-_MAIN: Final = "sowline-schema.proto"
 _BUNDLED: Final = "google/protobuf/"
 _NAME = re.compile(r"[\w.+@-]+(/[\w.+@-]+)*", re.ASCII)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
-
-
-class ProtobufSchema:
-    """A compiled schema: the descriptors of a file and all its imports, in a separate pool."""
-
-    def __init__(self, files: Iterable[FileDescriptorProto]) -> None:
-        self._pool = DescriptorPool()
-        for file in files:
-            # Extensions stay unknown fields: they are kept, and JSON has no names for them.
-            _remove_extensions(file)
-            self._pool.AddSerializedFile(file.SerializeToString())
-            if file.name == _MAIN:
-                self._file = file
-        # The pool reports some errors only when descriptors are used.
-        self._pool.FindFileByName(_MAIN)
-
-    def message(self, name: str) -> Descriptor:
-        """Return the message with a name, with or without the package of the file; raise `bad schema`.
-
-        Without a name it is the first one of the file.
-        """
-        if not name and not self._file.message_type:
-            raise bad_schema("expected a schema with a message, got one without messages")
-        for full_name in (self._qualified([name or self._file.message_type[0].name]), name):
-            with suppress(KeyError):
-                return self._pool.FindMessageTypeByName(full_name)
-        raise bad_schema(f"expected a schema with the message {name}, got none")
-
-    def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
-        """Return the message at a path of indexes; raise `bad message` if the file has none there."""
-        messages: Any = self._file.message_type
-        names = []
-        for index in indexes:
-            if not 0 <= index < len(messages):
-                raise bad_message(f"expected message indexes of the writer schema, got {list(indexes[:10])}")
-            names.append(messages[index].name)
-            messages = messages[index].nested_type
-        return self._pool.FindMessageTypeByName(self._qualified(names))
-
-    def _qualified(self, names: list[str]) -> str:
-        return ".".join([self._file.package, *names] if self._file.package else names)
 
 
 def compile_schema(schema: Schema) -> ProtobufSchema:
@@ -86,21 +41,6 @@ def compile_schema(schema: Schema) -> ProtobufSchema:
     if isinstance(compiled, str):
         raise bad_schema(compiled)
     return compiled
-
-
-def message_class(message: Descriptor) -> Any:
-    """Return the class of a message type, after making those of all types below it."""
-    # The library's own function is recursive: a long chain of types would overflow the stack.
-    first, *_ = [_class_of(one) for one in messages_below(message)]
-    return first
-
-
-def _class_of(message: Descriptor) -> Any:
-    known = getattr(message, "_concrete_class", None)
-    if known is not None:
-        return known
-    meta: Any = type(FileDescriptorProto)
-    return meta(message.name, (Message,), {"DESCRIPTOR": message, "__module__": None})
 
 
 @lru_cache(SCHEMAS_MAX)
@@ -133,7 +73,7 @@ def _files(text: str, references: tuple[tuple[str, str], ...]) -> Iterable[FileD
             for name, content in built_in_imports().items()
             if given.keys().isdisjoint(map(str, PurePosixPath(name).parents))
         }
-        for name, content in (built_in | given | {_MAIN: text}).items():
+        for name, content in (built_in | given | {MAIN: text}).items():
             # The compiler has these files, and a message type that has a JSON form must be the real one.
             if name.startswith(_BUNDLED):
                 continue
@@ -173,7 +113,7 @@ def _deserialized(name: str, content: str) -> FileDescriptorProto:
 
 def _run_protoc(options: list[str], sources: Path) -> None:
     # Python must never import a module from the directory of the sources: hence -P, and another current directory.
-    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, _MAIN]
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *options, MAIN]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PROTOC_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired as error:
@@ -184,7 +124,7 @@ def _run_protoc(options: list[str], sources: Path) -> None:
     lines = done.stderr.decode(errors="replace").replace(f"{sources}/", "").strip().splitlines()
     errors = [line for line in lines if ": warning: " not in line]
     shown = "; ".join(errors[:3])[:500]
-    if done.returncode < 0 or not any(line.startswith(f"{_MAIN}:") for line in errors):
+    if done.returncode < 0 or not any(line.startswith(f"{MAIN}:") for line in errors):
         # Not an error of the schema: a full disk, a signal, or Python could not start the compiler.
         raise _away(f"exit status {done.returncode} {shown}".strip())
     raise bad_schema(f"expected a valid Protobuf schema, got: {shown}")
@@ -194,12 +134,3 @@ def _away(got: str) -> CompilerAway:
     return CompilerAway(
         f"expected the compiler of Protobuf schemas to run, got {got}; check memory, disk space and the installation"
     )
-
-
-def _remove_extensions(file: FileDescriptorProto) -> None:
-    file.ClearField("extension")
-    pending: list[DescriptorProto] = list(file.message_type)
-    while pending:
-        message = pending.pop()
-        message.ClearField("extension")
-        pending.extend(message.nested_type)

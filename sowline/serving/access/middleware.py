@@ -14,7 +14,7 @@ from sowline.serving.access.authenticator import Authenticator, PresentedCredent
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.delegation import HEADER, acting
 from sowline.serving.authorization.identity import Identity
-from sowline.serving.refusal import refused
+from sowline.serving.error_response import refused
 
 GUARDED = "/v1"
 MCP_PATH = "/mcp"

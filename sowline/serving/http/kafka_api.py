@@ -11,11 +11,11 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import chosen_topic
+from sowline.serving.error_response import refused
 from sowline.serving.http.kafka_topics import counted_dead_letters, described_kafka_topics
 from sowline.serving.http.requests import parameters_in, require_admin, rights_in
 from sowline.serving.http.schemas import described_schemas
 from sowline.serving.http.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
-from sowline.serving.refusal import refused
 
 
 class KafkaApi:

@@ -10,8 +10,9 @@ from confluent_kafka import KafkaException
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka.admin import Cluster, kafka_topics
+from sowline.kafka.admin import Cluster
 from sowline.kafka.retriable import ANSWER_SECONDS
+from sowline.kafka.topic_settings import kafka_topics
 
 SETTINGS = (
     "cleanup.policy",

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from sowline.errors import SowlineError
 from sowline.serving.access.middleware import payer_of
 from sowline.serving.backlogs import Backlogs
+from sowline.serving.error_response import refused
 from sowline.serving.query_slots import Asker, QuerySlot, QuerySlots
-from sowline.serving.refusal import refused
 
 log = structlog.get_logger()
 

@@ -5,8 +5,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sowline.errors import SowlineError
+from sowline.serving.error_response import refused
 from sowline.serving.http.requests import require_admin
-from sowline.serving.refusal import refused
 from sowline.serving.sessions.clients import Clients
 
 

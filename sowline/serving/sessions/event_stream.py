@@ -19,11 +19,11 @@ from starlette.types import Receive, Send
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import range_text, split_range
 from sowline.serving.cooperative import wait_next_turn
+from sowline.serving.error_response import refused
 from sowline.serving.flag import Flag
 from sowline.serving.http.queries import ServedAnswer, wait_disconnected
 from sowline.serving.http.requests import number_in
 from sowline.serving.http.typed_format import wants_typed
-from sowline.serving.refusal import refused
 from sowline.serving.sessions.events import END, Events, failure_of
 from sowline.serving.sessions.open_sessions import OpenSessions, login_headers
 from sowline.serving.sessions.session import Session

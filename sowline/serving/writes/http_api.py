@@ -18,8 +18,8 @@ from sowline.runtime.tracing import begin
 from sowline.serving.access.middleware import payer_of
 from sowline.serving.access.rate_limits import Rates
 from sowline.serving.authorization.entitlements import Rights
+from sowline.serving.error_response import refused
 from sowline.serving.http.requests import NDJSON, body_in, lines_of, media_type_of, parameters_in, rights_in
-from sowline.serving.refusal import refused
 from sowline.serving.worker_thread import FILTER_CHAR_BYTES, in_worker_thread
 from sowline.serving.writes.delta_requests import KEY, posted_deltas, posted_lines
 from sowline.serving.writes.pending_commands import WriteService

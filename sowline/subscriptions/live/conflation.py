@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Self
+from typing import Protocol, Self
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.model.bookmark import Positions, format_bookmark
@@ -14,6 +14,15 @@ from sowline.subscriptions.engine.delivery import Deltas, Form
 from sowline.subscriptions.engine.subscription import Delivery
 from sowline.subscriptions.live.put_payload import RankOf, Recipient, put_step
 from sowline.wire.options import AUTO, Options
+
+
+class SlowRecipient(Recipient, Protocol):
+    """A recipient that may read slower than its messages come: its outbox says when it has room."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """The outbox of its client."""
+        ...
 
 
 class Conflated:
@@ -53,7 +62,7 @@ class Conflated:
     @classmethod
     def of(
         cls,
-        to: Recipient,
+        to: SlowRecipient,
         topic: TopicDefinition,
         keys: Keys,
         options: Options,

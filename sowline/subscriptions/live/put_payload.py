@@ -1,9 +1,8 @@
 """Puts the messages of one step into an outbox: the client's view is consistent only after the last of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.change_message import change_message, with_relayed
 from sowline.subscriptions.engine.delivery import Form, Payload
 from sowline.subscriptions.engine.subscription import PUBLISH
@@ -13,11 +12,18 @@ RankOf = Callable[[bytes], int | None]
 """Returns the rank of a record or group after the step, by its SOW key."""
 
 
+class SubscriptionMessages(Protocol):
+    """What an outbox has for the messages of subscriptions."""
+
+    def put_behind(self, message: bytes, of: Iterable[str]) -> None:
+        """Put a message of these subscriptions, after a group that is open."""
+
+
 class Recipient(Protocol):
     """The destination and the form of one subscription's messages."""
 
     @property
-    def outbox(self) -> Outbox:
+    def outbox(self) -> SubscriptionMessages:
         """The outbox of its client."""
         ...
 

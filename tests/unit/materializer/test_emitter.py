@@ -127,7 +127,7 @@ def native_changes(count: int) -> list[Change]:
     """Return what the native core makes of so many publishes of two records."""
     native = pytest.importorskip("sowline_native")
     checkpoint = Checkpoint(definition=ORDERS.digest, limits=ORDERS.limits, log_id="log")
-    opened = OpenedPartition(MemoryStore(), checkpoint, checkpoint.position)  # type: ignore[arg-type]
+    opened = OpenedPartition(MemoryStore(), checkpoint, checkpoint.position)
     partition = Partition(ORDERS, 0, opened, native=native)
     records = [native.LogRecord(n, 1000, None, b'{"id":%d,"n":%d}' % (n % 2, n), None) for n in range(count)]
     return partition.prepare(native.LogRecords(records), count).step.changes

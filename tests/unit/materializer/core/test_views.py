@@ -492,7 +492,7 @@ def progress(core: ViewCore) -> Progress:
 def partition_of(core: ViewCore, store: MemoryStore | None = None) -> Partition:
     """Return a partition of the materializer that has applied nothing, with an empty store."""
     begin = Checkpoint(limits=core.definition.limits, log_id="log", definition=core.definition.digest)
-    return Partition(core.definition, 0, OpenedPartition(store or MemoryStore(), begin, begin.position))  # type: ignore[arg-type]
+    return Partition(core.definition, 0, OpenedPartition(store or MemoryStore(), begin, begin.position))
 
 
 def run(partition: Partition, *messages: Partials) -> list[Event]:
@@ -627,7 +627,7 @@ def test_a_view_that_is_rebuilt() -> None:
     loader.finish()
     assert (list(store.scan()), loader.checkpoint(0).reflected, loader.checkpoint(0).taken) == ([], {}, {})
     assert loader.checkpoint(0).position == done.position == Position(1, -1, 1)
-    loaded = Partition(core.definition, 0, OpenedPartition(store, done, done.position))  # type: ignore[arg-type]
+    loaded = Partition(core.definition, 0, OpenedPartition(store, done, done.position))
     run(loaded, *messages)
     assert loaded.checkpoint.reflected == partition.checkpoint.reflected
     assert [key for key, _ in store.scan()] == [NORTH.encode(), SOUTH.encode()]

@@ -13,7 +13,6 @@ from sowline.config.declared_topic import NEEDS_SOW
 from sowline.config.topic_definition import define_topic
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.kafka.admin import kafka_topics, serves
 from sowline.model.limits import Limits, define_value
 from sowline.model.position import Position
 from sowline_materializer.core.step import Step
@@ -76,24 +75,6 @@ def test_options_about_records_are_refused_without_a_sow(name: str) -> None:
     """With a sentence that names it."""
     with pytest.raises(ValueError, match=f"with sow: false, got {name}"):
         define_topic(**{"name": "ticks", "sow": False, name: UNFIT[name]})
-
-
-def test_its_changes_are_not_compacted() -> None:
-    """There is no newest of a key: what is older than the window goes."""
-    partitions, config = kafka_topics(WITHOUT)["ticks.changes"]
-    assert (partitions, config["cleanup.policy"], config["retention.ms"]) == (2, "delete", "3600000")
-    assert "min.compaction.lag.ms" not in config
-    short = define_topic(name="ticks", sow=False, resume_window="1s")
-    assert kafka_topics(short)["ticks.changes"][1]["retention.ms"] == "600000"
-
-
-def test_a_longer_retention_serves() -> None:
-    """A shorter one is raised."""
-    assert [serves("retention.ms", found, "600000") for found in ("-1", "600000", "599999")] == [
-        True,
-        True,
-        False,
-    ]
 
 
 # the core

@@ -24,7 +24,7 @@ class Owner:
 
     def begin(self, checkpoint: Checkpoint) -> None:
         """Become the owner of the partition."""
-        opened = OpenedPartition(self.store, checkpoint, checkpoint.position)  # type: ignore[arg-type]
+        opened = OpenedPartition(self.store, checkpoint, checkpoint.position)
         self.partition = Partition(self.definition, 0, opened)
         self.owner_commands = OwnerCommands(self.partition)
 

@@ -30,13 +30,13 @@ from tests.property.world import dump
 DEFINITION = define_topic(name="orders", key="/id", repeat_window="100ms")
 
 
-def opened(store: MemoryStore, **given: Any) -> OpenedPartition:
+def opened(store: MemoryStore, **given: Any) -> OpenedPartition[MemoryStore]:
     """Return a store as a recovery hands it over."""
     data = store.checkpoint()
     begin = Checkpoint(definition=DEFINITION.digest, limits=DEFINITION.limits, log_id="log")
     checkpoint = begin if data is None else Checkpoint.decode(data)
     emitted_to = given.pop("emitted_to", checkpoint.position)
-    return OpenedPartition(store, replace(checkpoint, **given), emitted_to)  # type: ignore[arg-type]
+    return OpenedPartition(store, replace(checkpoint, **given), emitted_to)
 
 
 @pytest.fixture

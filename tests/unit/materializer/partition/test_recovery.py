@@ -59,7 +59,7 @@ def worked(world: World) -> World:
 
 def recover(
     world: World, accept_loss: bool = False, *, looks_at_times: bool = False, native: Any = None, **found: Any
-) -> OpenedPartition:
+) -> OpenedPartition[Any]:
     """Open the partition with what Kafka holds, or is `found` to hold."""
     changes = world.changes[0]
     extent: dict[str, Any] = {
@@ -80,7 +80,7 @@ def first_since(world: World, time: int) -> int:
     return next((record.offset for record in world.logs[0] if record.time >= time), len(world.logs[0]))
 
 
-def state(opened: OpenedPartition) -> Any:
+def state(opened: OpenedPartition[Any]) -> Any:
     """Return what all recovery sources must agree on."""
     checkpoint = opened.checkpoint
     return (

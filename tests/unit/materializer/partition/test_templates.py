@@ -60,7 +60,7 @@ class Owner:
     def open(self) -> Partition:
         """Open the partition from the store, as after a crash."""
         checkpoint = Checkpoint.decode(self.store.checkpoint() or b"")
-        opened = OpenedPartition(self.store, checkpoint, checkpoint.position)  # type: ignore[arg-type]
+        opened = OpenedPartition(self.store, checkpoint, checkpoint.position)
         return Partition(self.definition, 0, opened)
 
     def work(self, *, is_killed: bool = False) -> None:

@@ -17,8 +17,8 @@ from sowline.changes.changes_reader import ChangesReader, ChangesReplaced
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
-from sowline.kafka.admin import compaction_lag_ms
 from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
+from sowline.kafka.topic_settings import compaction_lag_ms
 from sowline.model.position import Position
 from sowline_query_service.replica.plain_run import EventAtOffset, events_of
 from sowline_query_service.topics.followed_partitions import Batches, FollowedPartitions, Replicas

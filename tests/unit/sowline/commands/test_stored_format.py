@@ -37,7 +37,7 @@ T = 1_790_000_000_000
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[OpenedPartition]:
+def opened(tmp_path: Path) -> Iterator[OpenedPartition[RocksStore]]:
     """The sample's state, opened on a disk of the test's own."""
     shutil.copytree(DATA / "store", tmp_path / "store")
     store = RocksStore(tmp_path / "store", create=False)
@@ -55,7 +55,7 @@ def events() -> list[Event]:
     ]
 
 
-def test_state_of_the_first_format_opens(opened: OpenedPartition) -> None:
+def test_state_of_the_first_format_opens(opened: OpenedPartition[RocksStore]) -> None:
     """Records, memories, due times, origins and limits are as they were left."""
     assert opened.checkpoint == Checkpoint(
         Position(0, 15),
@@ -79,7 +79,7 @@ def test_state_of_the_first_format_opens(opened: OpenedPartition) -> None:
     assert (records["6"].body, records["6"].numbers) == (None, {"p": (2, 1, T + 2000)})
 
 
-def test_state_of_the_first_format_goes_on(opened: OpenedPartition) -> None:
+def test_state_of_the_first_format_goes_on(opened: OpenedPartition[RocksStore]) -> None:
     """Repeats of what it has seen stay repeats, what is due expires, and it is committed in today's form."""
     partition = Partition(DEFINITION, 0, opened)
     assert [due.key_text for due in partition.due(T + 3_601_000)] == ["5"]
@@ -100,7 +100,7 @@ def test_state_of_the_first_format_goes_on(opened: OpenedPartition) -> None:
     assert orjson.loads(opened.store.checkpoint() or b"")["format"] == FORMAT
 
 
-def test_changes_of_the_first_format_load_to_the_same(opened: OpenedPartition) -> None:
+def test_changes_of_the_first_format_load_to_the_same(opened: OpenedPartition[RocksStore]) -> None:
     """The second source leads to what the first one has."""
     store = MemoryStore()
     loader = ChangesLoader(store, DEFINITION)

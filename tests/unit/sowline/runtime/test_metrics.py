@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from sowline.cli.http import read_metrics
+from sowline.cli.metrics_text import read_metrics
 from sowline.runtime.metrics import BOUNDS_SECONDS, Latencies
 
 

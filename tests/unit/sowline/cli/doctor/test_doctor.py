@@ -30,7 +30,7 @@ from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding
 from sowline.cli.doctor.kafka_checks import TRANSACTION_MS_MAX, kafka_findings
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics, parse_topics
-from sowline.kafka.admin import kafka_topics
+from sowline.kafka.topic_settings import kafka_topics
 from sowline.model.log_time import CREATE_TIME
 from sowline.serving.authorization.access_file import parse_access
 

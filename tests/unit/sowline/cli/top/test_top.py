@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from sowline.cli import main
-from sowline.cli.http import read_metrics
+from sowline.cli.metrics_text import read_metrics
 from sowline.cli.top.table import SORTS, Look, Looks, PartitionRow, ServiceRow, TopicRow, lines, table
 
 METRICS = """

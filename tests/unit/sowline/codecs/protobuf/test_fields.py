@@ -3,7 +3,8 @@
 import pytest
 from google.protobuf.descriptor import Descriptor
 
-from sowline.codecs.protobuf.compiled import compile_schema, message_class
+from sowline.codecs.protobuf.compiled import compile_schema
+from sowline.codecs.protobuf.descriptors import message_class
 from sowline.codecs.protobuf.fields import (
     enum_of,
     has_field,
