@@ -19,7 +19,8 @@ EXCEPTIONS = {
 }
 """Modules in which each message is awaited, with the reason."""
 
-Loop = ast.For | ast.AsyncFor | ast.While
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+Loop = ast.For | ast.AsyncFor | ast.While | Comprehension
 
 
 def names_of(loop: Loop) -> Iterator[str]:
@@ -28,6 +29,8 @@ def names_of(loop: Loop) -> Iterator[str]:
         targets: list[ast.expr] = [
             node.target for node in ast.walk(loop.test) if isinstance(node, ast.NamedExpr)
         ]
+    elif isinstance(loop, Comprehension):
+        targets = [part.target for part in loop.generators]
     else:
         targets = [loop.target]
     for target in targets:
@@ -36,7 +39,7 @@ def names_of(loop: Loop) -> Iterator[str]:
 
 def awaits(loop: Loop) -> Iterator[int]:
     """Yield the lines of a loop that await something, without functions that it defines."""
-    waiting: list[ast.AST] = [*loop.body]
+    waiting: list[ast.AST] = [loop] if isinstance(loop, Comprehension) else [*loop.body]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Await):
@@ -76,6 +79,9 @@ def test_nothing_is_awaited_for_each_record() -> None:
         ),
         ("    while (change := source.next) is not None:\n        await put(change)", 1),
         ("    async for received in messages:\n        await put(received)", 1),
+        ("    return [await answer_of(command) for command in commands]", 1),
+        ("    return {key: change for key, change in held if await is_due(change)}", 1),
+        ("    return [one for part in parts for one in await all_of(part)]", 0),
         ("    for batch in batches:\n        await put_all(batch)", 0),
         ("    for change in changes:\n        put(change)\n    await sent()", 0),
         ("    for start in range(0, len(changes), 100):\n        await put_all(changes[start:])", 0),
