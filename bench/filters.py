@@ -23,7 +23,7 @@ from sowline.language.filter import Filter, compile_filter
 from sowline.model.path import Path, parse_path
 from sowline.runtime.native import native_core
 from sowline_query_service.index.column import Column
-from sowline_query_service.index.filling import NATIVE_CHUNK, filler_of
+from sowline_query_service.index.filling import NATIVE_BODIES_MAX, filler_of
 from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.ranks import ranks, top
 from sowline_query_service.index.read import reader_of
@@ -89,8 +89,8 @@ def _columns_filled_natively(condition: Filter, bodies: Sequence[bytes], native:
     """Fill the same columns with the native core."""
     columns = _empty_columns(condition, len(bodies))
     fill = filler_of(list(columns), native)
-    for start in range(0, len(bodies), NATIVE_CHUNK):
-        stop = min(start + NATIVE_CHUNK, len(bodies))
+    for start in range(0, len(bodies), NATIVE_BODIES_MAX):
+        stop = min(start + NATIVE_BODIES_MAX, len(bodies))
         fill(list(columns.values()), slice(start, stop), bodies, start, stop)
     return columns
 

@@ -10,7 +10,7 @@ _HEAD = """\
 // The frames of Sowline's WebSocket API, as types.
 // Made by `python -m contract` from docs/protocol/frames.schema.json: change the Python types, not this file.
 """
-_WIDTH = 116
+_LINE_CHARS_MAX = 116
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _BASIC = {
     "string": "string",
@@ -42,12 +42,12 @@ def _definition(name: str, schema: Mapping[str, Any]) -> str:
 
 def _alias(name: str, text: str) -> str:
     line = f"export type {name} = {text};\n"
-    return line if len(line) <= _WIDTH else line.replace(" = ", " = | ", 1).replace(" | ", "\n  | ")
+    return line if len(line) <= _LINE_CHARS_MAX else line.replace(" = ", " = | ", 1).replace(" | ", "\n  | ")
 
 
 def _comment(schema: Mapping[str, Any], indent: str) -> Iterator[str]:
     if text := schema.get("description"):
-        lines = textwrap.wrap(text, _WIDTH - len(indent) - 6, break_long_words=False)
+        lines = textwrap.wrap(text, _LINE_CHARS_MAX - len(indent) - 6, break_long_words=False)
         if len(lines) == 1:
             yield f"{indent}/** {text} */\n"
         else:

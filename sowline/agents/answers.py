@@ -68,8 +68,8 @@ def topics_answer(described: Mapping[str, object]) -> str:
 class Collected:
     """The records of an answer, up to its limits."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, records_max: int) -> None:
+        self._records_max = records_max
         self._size_bytes = 0
         self.records: list[bytes] = []
         self.is_cut = False
@@ -78,7 +78,7 @@ class Collected:
     def add(self, record: bytes) -> bool:
         """Add a record, and return whether it fitted; the first always does."""
         self._size_bytes += len(record)
-        has_room = len(self.records) < self._limit and self._size_bytes <= ANSWER_BYTES_MAX
+        has_room = len(self.records) < self._records_max and self._size_bytes <= ANSWER_BYTES_MAX
         if self.records and not has_room:
             self.is_cut = True
             return False
@@ -89,9 +89,9 @@ class Collected:
 class CollectedChanges:
     """The changes of a subscription up to its end or to the limits, and the bookmark after the last of them."""
 
-    def __init__(self, after: str, limit: int) -> None:
+    def __init__(self, after: str, records_max: int) -> None:
         self.bookmark = after
-        self.changes = Collected(limit)
+        self.changes = Collected(records_max)
         self.is_over = False
         """Whether the answer is complete, or full."""
 

@@ -134,9 +134,11 @@ class AgentTools:
             records=json_array(found.records),
         )
 
-    async def _page(self, topic: str, fields: Mapping[str, Any], limit: int) -> tuple[Collected, str, str]:
+    async def _page(
+        self, topic: str, fields: Mapping[str, Any], records_max: int
+    ) -> tuple[Collected, str, str]:
         """Return the records of a query up to a limit, its bookmark, and the warning that it got."""
-        found, lines = Collected(limit), Pieces(b"\n")
+        found, lines = Collected(records_max), Pieces(b"\n")
         path, content = f"{topic_path(topic)}/sow", orjson.dumps(fields)
         async with self._http.open("POST", path, content=content) as response:
             instant, warning = (

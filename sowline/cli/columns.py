@@ -30,8 +30,8 @@ def tenths(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Return objects as the lines of a table that is at most `width` characters wide.
+def table_of(rows: Sequence[Mapping[str, Any]], chars_max: int) -> list[str]:
+    """Return objects as the lines of a table that is at most `chars_max` characters wide.
 
     Each field is a column, in the order in which they come; numbers are right-aligned, nested values are JSON.
     Columns that have no room are left out, and a last line names them.
@@ -40,7 +40,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     cells = {name: [cell_text(row.get(name)) for row in rows] for name in names}
     sides = {name: ">" if all(_is_number(row.get(name)) for row in rows) else "<" for name in names}
     shown: list[str] = []
-    room = width
+    room = chars_max
     for name in names:
         room -= max(len(name), *map(len, cells[name])) + len(GAP)
         if shown and room < -len(GAP):
@@ -52,7 +52,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         "".join(sides[name] for name in shown),
     )
     left = names[len(shown) :]
-    return lines + ([f"… and {', '.join(map(printed, left))}"[:width]] if left else [])
+    return lines + ([f"… and {', '.join(map(printed, left))}"[:chars_max]] if left else [])
 
 
 def _is_number(value: object) -> bool:

@@ -18,7 +18,7 @@ from sowline.commands.command import DELTA, DELTA_PUBLISH, PUBLISH
 from sowline.errors import SowlineError
 
 PAGE = 1000
-LIMIT = 50
+LETTERS_MAX = 50
 RETRIED = (PUBLISH, DELTA_PUBLISH, DELTA)
 """The commands that can be published again. A deletion that was refused has a selector to correct first."""
 
@@ -36,7 +36,12 @@ def dead() -> None:
 @topic_argument
 @_reason
 @click.option(
-    "--limit", "-n", default=LIMIT, show_default=True, type=click.IntRange(1), help="List at most this many."
+    "--limit",
+    "-n",
+    default=LETTERS_MAX,
+    show_default=True,
+    type=click.IntRange(1),
+    help="List at most this many.",
 )
 @url_option
 @with_connection

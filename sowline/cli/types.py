@@ -65,8 +65,8 @@ def _from_schema(topic: str, name: str, schema: Schema) -> str:
     return typescript_of_schema(topic, name, codec_of(schema).described())
 
 
-def _from_sample(client: Client, topic: str, name: str, limit: int) -> str:
-    messages = client.sow(topic, top_n=limit, batch_size=100)
+def _from_sample(client: Client, topic: str, name: str, records_max: int) -> str:
+    messages = client.sow(topic, top_n=records_max, batch_size=100)
     bodies = [message.body for message in messages if message.command == "sow"]
     if not bodies:
         raise SowlineError(

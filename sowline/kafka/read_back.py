@@ -38,12 +38,12 @@ def read_newest(
     kafka: KafkaConfig,
     topic: str,
     partition: int,
-    limit: int,
+    messages_max: int,
     wants: Callable[[Message], bool],
     *,
     end: int | None = None,
 ) -> NewestMessages:
-    """Return up to `limit` wanted messages, the newest before offset `end`, or before the partition's end.
+    """Return up to `messages_max` wanted messages, the newest before offset `end`, or before the partition's end.
 
     The search ends earlier after `SEARCHED_MAX` offsets, or once `SECONDS_MAX` have passed. Raise TimeoutError if
     Kafka does not answer in that time.
@@ -60,7 +60,7 @@ def read_newest(
         found = NewestMessages(begin=0, end=after_last if end is None else min(end, after_last))
         found.begin = found.end
         step = STEP_OFFSETS
-        while len(found.messages) < limit and found.begin > first:
+        while len(found.messages) < messages_max and found.begin > first:
             # Late, the search ends with what it has. Without anything, `_read` raises TimeoutError.
             if found.end - found.begin >= SEARCHED_MAX or (found.oldest_time and time.monotonic() > deadline):
                 break
@@ -71,7 +71,7 @@ def read_newest(
                 found.begin = message.offset() or 0
                 if wants(message):
                     found.messages.append(message)
-                    if len(found.messages) == limit:
+                    if len(found.messages) == messages_max:
                         return found
             # Also without a message: where there are only markers of transactions, the search would stay at one
             # place.

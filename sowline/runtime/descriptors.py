@@ -30,7 +30,7 @@ READERS_MIN, READERS_MAX = 2, 32
 class Budget(NamedTuple):
     """The shares of a service's descriptors."""
 
-    limit: int
+    descriptors_max: int
     """The maximum number of open descriptors of the process."""
     connections: int
     """The maximum number of client connections."""
@@ -42,16 +42,16 @@ class Budget(NamedTuple):
     """The maximum number of threads that read from Kafka for subscriptions, besides those that follow topics."""
 
 
-def share_out(limit: int, sessions_max: int, cores: int = 1) -> Budget:
+def share_out(descriptors_max: int, sessions_max: int, cores: int = 1) -> Budget:
     """Return the shares of a limit of descriptors; connections leave a reserve free.
 
     With a limit hardly above the reserve, there are no sessions.
     """
-    reserve = max(RESERVE_MIN, min(RESERVE_MAX, limit // 2))
-    requests = max(REQUESTS_MIN, min(REQUESTS_MAX, limit // 8))
+    reserve = max(RESERVE_MIN, min(RESERVE_MAX, descriptors_max // 2))
+    requests = max(REQUESTS_MIN, min(REQUESTS_MAX, descriptors_max // 8))
     readers = max(READERS_MIN, min(READERS_MAX, cores + 4, reserve // READER - 1))
-    connections = max(requests, limit - reserve)
-    return Budget(limit, connections, requests, min(sessions_max, connections - requests), readers)
+    connections = max(requests, descriptors_max - reserve)
+    return Budget(descriptors_max, connections, requests, min(sessions_max, connections - requests), readers)
 
 
 def raise_limit() -> int:

@@ -108,7 +108,7 @@ class Server:
         """Return what `/status` reports of connections, and further details."""
         return {
             "sessions": {
-                "max": self.sessions.limit,
+                "max": self.sessions.sessions_max,
                 "configured": self._settings.sessions_max,
                 "open": len(self.sessions),
                 "refused": self.sessions.refused,

@@ -110,11 +110,11 @@ class ClientPort:
         return self._tls.context
 
     def _note_few_descriptors(self, server: Server) -> None:
-        limit, wanted = self._budget.limit, self._settings.sessions_max
-        if server.sessions.limit < wanted:
+        limit, wanted = self._budget.descriptors_max, self._settings.sessions_max
+        if server.sessions.sessions_max < wanted:
             log.warning(
                 "fewer sessions than configured",
-                sessions=server.sessions.limit,
+                sessions=server.sessions.sessions_max,
                 configured=wanted,
                 why=f"the process may have {limit} descriptors; raise the hard limit (ulimit -Hn)",
             )

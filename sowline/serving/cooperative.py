@@ -20,7 +20,7 @@ Spend = Callable[[float], None]
 
 _DONE = object()
 
-CHUNK = 1000
+TURN_RECORDS_MAX = 1000
 """The largest number of records in a step."""
 
 STEP_SECONDS = 0.02
@@ -91,7 +91,7 @@ class StepSize:
         if seconds > STEP_SECONDS:
             self.records = max(1, self.records // 4)
         elif seconds < STEP_SECONDS / 4:
-            self.records = min(CHUNK, self.records * 2)
+            self.records = min(TURN_RECORDS_MAX, self.records * 2)
 
 
 def uncounted(seconds: float) -> None:

@@ -161,9 +161,10 @@ def _change(counts: Counter[Name], name: Name, change: int) -> None:
         del counts[name]
 
 
-def _too_large(whose: str, limit: int, got: int) -> SowlineError:
+def _too_large(whose: str, bytes_max: int, got: int) -> SowlineError:
     return SowlineError(
         "views too large",
-        f"expected live pages and groups {whose} to take at most {limit / MIB:.0f} MiB of memory, got {got / MIB:.0f}"
-        " MiB with this one; narrow the filter, unsubscribe others, or let several share one filter and order",
+        f"expected live pages and groups {whose} to take at most {bytes_max / MIB:.0f} MiB of memory,"
+        f" got {got / MIB:.0f} MiB with this one; narrow the filter, unsubscribe others, or let several"
+        " share one filter and order",
     )

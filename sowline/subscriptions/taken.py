@@ -120,7 +120,7 @@ class Taken:
 
     # what the subscriber takes
 
-    def take(self, limit: int) -> list[Message]:
+    def take(self, messages_max: int) -> list[Message]:
         """Return the next messages, up to the next `group_end`; the position moves after them."""
         messages: list[Message] = []
         waiting, note = self.inbox.waiting, self._position.note
@@ -130,7 +130,7 @@ class Taken:
                 # It only moves the bookmark on: the subscriber does not get it.
                 note(waiting.popleft())
                 continue
-            if len(messages) >= limit:
+            if len(messages) >= messages_max:
                 break
             messages.append(waiting.popleft())
             note(message)
@@ -139,7 +139,7 @@ class Taken:
             if message.command == "group_end":
                 self._note_group()
                 break
-        assert len(messages) <= limit, "a subscriber gets no more than it takes"
+        assert len(messages) <= messages_max, "a subscriber gets no more than it takes"
         if messages:
             self.inbox.is_in_step = messages[-1].more
             if self.holding is Holding.NOTHING:

@@ -49,7 +49,21 @@ MEASURES = frozenset(
         "pause",
         "period",
     )
-) | {"every", "in", "memory", "rate", "size", "timeout", "ttl", "wait", "window"}
+) | {
+    "chunk",
+    "every",
+    "in",
+    "limit",
+    "memory",
+    "portion",
+    "rate",
+    "size",
+    "timeout",
+    "ttl",
+    "wait",
+    "width",
+    "window",
+}
 """The last words of names of measures: none of them has a unit of its own.
 
 Words like `offset`, `partition`, `records` and `depth` count something, and so are their own unit. A moment (`now`,
@@ -61,9 +75,13 @@ NUMBERS = frozenset(("int", "float", "int|None", "float|None", "int|float", "int
 
 EXCEPTIONS = {
     "sowline/cli/bench.py:bench:rate": "is the option's name",
+    "sowline/cli/dead.py:list_:limit": "is the option's name",
     "sowline/cli/top/command.py:top:every": "is the option's name",
     "sowline/client/local_view.py:verify:timeout": "is what users of a client call",
     "sowline/client/local_view.py:wait_for:timeout": "is what users of a client call",
+    "sowline/client/reading.py:timeline:limit": "is what users of a client call",
+    "sowline/client/stream.py:next_batch:limit": "is what users of a client call",
+    "sowline/cli/types.py:types:limit": "is the option's name",
     "sowline/commands/command.py:command_headers:expiration": "is the command's name",
     "sowline/registry/client.py:__init__:timeout": "is what users of a registry call",
     "sowline/runtime/connections.py:getsockopt:size": "is the name in the standard library",
@@ -94,10 +112,12 @@ FIELD_EXCEPTIONS = {
     "sowline/model/limits.py:Limits:repeat_window": "is the name in topics.yaml",
     "sowline/subscriptions/ask.py:Ask:batch_size": "is the option's name, and counts records",
     "sowline/subscriptions/ask.py:Selecting:batch_size": "is the option's name, and counts records",
+    "sowline/subscriptions/lifecycle.py:Take:limit": "is the name in the recorded sequences of both clients",
     "sowline/wire/client_message.py:Received:expires_in": "is the message's name",
     "sowline/wire/client_message.py:Received:size": "is the message's name",
     "sowline/wire/client_message.py:_Record:size": "is the message's name",
     "sowline/wire/request.py:QueryRequest:batch_size": "is the option's name, and counts records",
+    "sowline/wire/request.py:ReadTimeline:limit": "is the option's name, and counts writes",
     "sowline/wire/request.py:Write:expiration": "is the command's name",
 }
 """By module, class and field: why it has no unit."""

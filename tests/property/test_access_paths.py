@@ -424,8 +424,8 @@ def test_every_access_path_finds_the_same_records(drawn: Drawn) -> None:
 def test_the_same_while_indexes_are_being_made(drawn: Drawn) -> None:
     """Builds take many steps, with changes, other queries and cancellations in between."""
     with (
-        patch.multiple("sowline_query_service.topics.topic_indexes", CHUNK=3, AT_ONCE=4),
-        patch("sowline_query_service.query.query.CHUNK", 2),
-        patch("sowline.serving.cooperative.CHUNK", 2),
+        patch.multiple("sowline_query_service.topics.topic_indexes", TURN_ROWS_MAX=3, AT_ONCE=4),
+        patch("sowline_query_service.query.query.TURN_RECORDS_MAX", 2),
+        patch("sowline.serving.cooperative.TURN_RECORDS_MAX", 2),
     ):
         _happens(drawn)

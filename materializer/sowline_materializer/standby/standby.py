@@ -32,7 +32,7 @@ from sowline_materializer.store.rocksdb import RocksStore
 
 log = structlog.get_logger()
 
-PORTION = 100
+PORTION_MESSAGES_MAX = 100
 """Changes applied between two checks of the clock."""
 
 LOOK_SECONDS = 1.0
@@ -250,7 +250,7 @@ class Standby:
         return True
 
     def _take_in(self) -> bool:
-        messages = self._consumer.consume(PORTION, 0)
+        messages = self._consumer.consume(PORTION_MESSAGES_MAX, 0)
         batches: dict[PartitionId, list[Message]] = {}
         for message in messages:
             # An error of the whole client names no topic (test_an_error_about_no_topic_is_logged).

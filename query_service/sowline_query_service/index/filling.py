@@ -20,7 +20,7 @@ from sowline_query_service.index.dictionary import Dictionary
 from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.read import Values, reader_of
 
-NATIVE_CHUNK = 4000
+NATIVE_BODIES_MAX = 4000
 """Bodies to read at once: that takes about as long as Python takes for 1,000."""
 
 Bodies = Sequence[bytes | None]
@@ -35,7 +35,7 @@ _Read = Callable[[Bodies], Values]
 
 
 def filler_of(paths: Sequence[Path], native: ModuleType) -> Fill:
-    """Return a function that fills columns of these paths; best called for `NATIVE_CHUNK` bodies at once.
+    """Return a function that fills columns of these paths; best called for `NATIVE_BODIES_MAX` bodies at once.
 
     `native` is the module of the native core. Each body must be one that `orjson.loads` takes for an object.
     """

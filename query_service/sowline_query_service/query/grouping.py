@@ -12,7 +12,7 @@ from sowline.language.groups import Groups, GroupStates
 from sowline.model.bookmark import Positions
 from sowline.model.key import hash_of
 from sowline.model.path import Document
-from sowline.serving.cooperative import CHUNK, Spend, in_turns, wait_next_turn
+from sowline.serving.cooperative import TURN_RECORDS_MAX, Spend, in_turns, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 from sowline.serving.sorting import sorted_in_turns
@@ -130,15 +130,17 @@ class GroupedQuery:
         self.result.lag_seconds = found.lag_seconds
         if self._selection.merges:
             states = await in_turns(self._groups.records(), self._query.work)
-            for start in range(0, len(states), CHUNK):
-                yield RecordPortion(self._name, [state for _, state in states[start : start + CHUNK]])
+            for start in range(0, len(states), TURN_RECORDS_MAX):
+                yield RecordPortion(
+                    self._name, [state for _, state in states[start : start + TURN_RECORDS_MAX]]
+                )
                 await wait_next_turn()
             return
         groups = await in_turns(self._groups.records(), self._query.work)
         groups = await groups_in_order(groups, self._selection, self._query.work)
         no_sowkey = self._selection.options.no_sowkey
-        for start in range(0, len(groups), CHUNK):
-            chunk = groups[start : start + CHUNK]
+        for start in range(0, len(groups), TURN_RECORDS_MAX):
+            chunk = groups[start : start + TURN_RECORDS_MAX]
             written = [sow_record(None if no_sowkey else key, None, body, None) for key, body in chunk]
             if self._selection.options.rank:
                 written = with_ranks(written, self._selection.skip_n + start)

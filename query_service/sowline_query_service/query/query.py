@@ -11,7 +11,7 @@ from sowline.errors import SowlineError
 from sowline.language.emodb.writes import intrinsics_json
 from sowline.language.filter import Filter
 from sowline.model.bookmark import Positions, format_bookmark
-from sowline.serving.cooperative import CHUNK, StepSize, wait_next_turn
+from sowline.serving.cooperative import TURN_RECORDS_MAX, StepSize, wait_next_turn
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import QueryLimits, Result
 from sowline.wire.server_message import sow_record, sow_records, with_ranks
@@ -232,8 +232,8 @@ class Query:
         if len(topic_slice.decided):
             yield topic_slice.decided
         for indices, filter in topic_slice.checks:
-            for start in range(0, len(indices), CHUNK):
-                found = await self._holding(topic_slice, filter, indices[start : start + CHUNK])
+            for start in range(0, len(indices), TURN_RECORDS_MAX):
+                found = await self._holding(topic_slice, filter, indices[start : start + TURN_RECORDS_MAX])
                 self.result.matches += len(found)
                 if len(found):
                     yield found
@@ -313,8 +313,8 @@ class Query:
 def _portions(topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[RowNumbers, list[bytes]]]:
     """Yield the indices in portions to write at once, each with its bodies."""
     held = topic_slice.captured.bodies
-    for start in range(0, len(indices), CHUNK):
-        some = indices[start : start + CHUNK]
+    for start in range(0, len(indices), TURN_RECORDS_MAX):
+        some = indices[start : start + TURN_RECORDS_MAX]
         bodies = [held[at] for at in some.tolist()]
         if sum(map(len, bodies)) <= PORTION_BYTES:
             yield some, bodies

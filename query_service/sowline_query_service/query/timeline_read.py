@@ -60,7 +60,7 @@ class TimelineRequest:
     topic: TopicState
     key: str
     bookmark_range: BookmarkRange
-    limit: int
+    writes_max: int
     newest_first: bool
 
     @property
@@ -162,8 +162,8 @@ class TimelineReader:
             # The newest write comes first, so the oldest ones are known only after a walk over all.
             walk = iter(reversed(await _offsets(walk, wanted, None)))
         writes: list[bytes] = []
-        while len(writes) < wanted.limit:
-            offsets = await _offsets(walk, wanted, wanted.limit - len(writes))
+        while len(writes) < wanted.writes_max:
+            offsets = await _offsets(walk, wanted, wanted.writes_max - len(writes))
             if not offsets:
                 break
             changes = await self._read(wanted, [noted.offset for noted in offsets])
@@ -183,28 +183,28 @@ class TimelineReader:
             change for change in partition.ring.newest_first(wanted.sow_key) if _is_wanted(wanted, change)
         ]
         since = now - topic.definition.kafka.change_window_ms
-        del found[wanted.limit :]
-        if len(found) < wanted.limit:
+        del found[wanted.writes_max :]
+        if len(found) < wanted.writes_max:
             oldest = partition.ring.oldest
             end = partition.next_offset if oldest is None else partition.offset_behind(oldest.position)
             async with self._turns:
                 try:
                     older, searched_since = await asyncio.to_thread(
-                        self._older, wanted, end, oldest, wanted.limit - len(found)
+                        self._older, wanted, end, oldest, wanted.writes_max - len(found)
                     )
                 except TimeoutError:
                     raise _not_delivered(READ_BACK_SECONDS_MAX) from None
             found += older
             since = since if searched_since is None else searched_since
         # The search has ended at the limit, so nothing is known of the time before the oldest write that it found.
-        if len(found) == wanted.limit:
+        if len(found) == wanted.writes_max:
             since = found[-1].replay_time
         since = min([since, *(change.replay_time for change in found)])
         writes = [_write(wanted, change) for change in found]
         return TimelineAnswer(wanted, bookmark, since, writes if wanted.newest_first else writes[::-1])
 
     def _older(
-        self, wanted: TimelineRequest, end: int, before: Change | None, limit: int
+        self, wanted: TimelineRequest, end: int, before: Change | None, writes_max: int
     ) -> tuple[list[Change], int | None]:
         """Return the record's newest changes in the changes topic before `before`, and since when none is missing.
 
@@ -225,7 +225,9 @@ class TimelineReader:
             return True
 
         number = wanted.partition.number
-        searched = read_newest(self._kafka, wanted.topic.definition.changes, number, limit, wants, end=end)
+        searched = read_newest(
+            self._kafka, wanted.topic.definition.changes, number, writes_max, wants, end=end
+        )
         return changes, None if searched.is_complete else searched.oldest_time
 
     async def _read(self, wanted: TimelineRequest, offsets: list[int]) -> list[Change]:

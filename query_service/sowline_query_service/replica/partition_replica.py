@@ -111,8 +111,8 @@ class Ring:
         """Yield the changes of one record, the newest first."""
         return (change for change in reversed(self._changes) if change.sow_key == sow_key)
 
-    def after(self, position: Position, limit: int) -> list[Change] | None:
-        """Return up to `limit` changes after the position, oldest first; None if it does not go back so far."""
+    def after(self, position: Position, changes_max: int) -> list[Change] | None:
+        """Return up to `changes_max` changes after the position, oldest first; None if it does not go back so far."""
         held = self._changes
         if not held or held[0].after > position:
             return None
@@ -122,7 +122,7 @@ class Ring:
             if change.position <= position:
                 break
             start -= 1
-        return list(islice(held, start, start + limit))
+        return list(islice(held, start, start + changes_max))
 
 
 class PartitionReplica:
@@ -399,12 +399,12 @@ class PartitionReplica:
         """Return the number of index entries that are not newer than the position."""
         return bisect_right(self._index, position, key=lambda entry: entry[0])
 
-    def recent(self, position: Position, limit: int) -> list[Change] | None:
-        """Return up to `limit` changes after the position, oldest first; None if the ring does not go back so far."""
+    def recent(self, position: Position, changes_max: int) -> list[Change] | None:
+        """Return the changes after the position, oldest first; None if the ring does not go back so far."""
         if position >= self.held:
             return []
-        assert limit > 0, "a subscriber asks for changes"
-        return self.ring.after(position, limit)
+        assert changes_max > 0, "a subscriber asks for changes"
+        return self.ring.after(position, changes_max)
 
 
 def whole_records(portions: Sequence[Portion]) -> tuple[list[Portion], list[Portion]]:

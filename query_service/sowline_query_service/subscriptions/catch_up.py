@@ -169,11 +169,11 @@ class ChangesAfter:
 
 
 async def changes_since(
-    kafka: KafkaConfig, begins: Sequence[tuple[TopicState, Positions]], limit: int
+    kafka: KafkaConfig, begins: Sequence[tuple[TopicState, Positions]], changes_max: int
 ) -> list[list[tuple[int, Change]]]:
     """Return all changes after the positions in each topic, with their partitions, up to the instant of the return.
 
-    Raise `BookmarkExpired` if they are gone, or more than `limit`.
+    Raise `BookmarkExpired` if they are gone, or more than `changes_max`.
     """
     # Repeat until no partition is behind: while one is read, others move on. The last check and the return are one
     # instant, so the caller knows every change up to now.
@@ -188,7 +188,7 @@ async def changes_since(
                     if changes:
                         assert after.positions[number] < changes[0].position, "what follows is later"
                         after.positions[number] = changes[-1].position
-                    if sum(len(found) for _, found in followed) > limit:
+                    if sum(len(found) for _, found in followed) > changes_max:
                         raise BookmarkExpired(after.topic, number, after.positions[number])
     return [found for _, found in followed]
 

@@ -24,7 +24,7 @@ from sowline_query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_
 from sowline_query_service.index.budget import Memory
 from sowline_query_service.index.column import Column
 from sowline_query_service.index.dictionary import Dictionary
-from sowline_query_service.index.filling import NATIVE_CHUNK, index_rows
+from sowline_query_service.index.filling import NATIVE_BODIES_MAX, index_rows
 from sowline_query_service.index.hash_index import HashIndex
 from sowline_query_service.index.key_lookup import sow_keys_of
 from sowline_query_service.index.ranks import Ranks, Sorting, ranks
@@ -32,7 +32,7 @@ from sowline_query_service.index.refusals import Refusals
 from sowline_query_service.index.rows import Rows
 from sowline_query_service.index.vector import evaluate, needed_paths, prepare, split
 
-CHUNK = 1000
+TURN_ROWS_MAX = 1000
 """Bodies to read before other tasks run."""
 
 AT_ONCE = 5000
@@ -105,7 +105,7 @@ class Indexes:
         """Return whether a query can start at once; make missing indexes if the topic is small."""
         wanted = self._wanted(filter, order)
         missing = self._missing(wanted)
-        if missing and self._rows.end > CHUNK:
+        if missing and self._rows.end > TURN_ROWS_MAX:
             return False
         if missing and not self._lock.locked():  # one that is being made must not be made twice
             self._make_at_once(wanted)
@@ -147,7 +147,7 @@ class Indexes:
 
     def _catch_up(self) -> Iterator[None]:
         while len(self._rows.changed or ()) > AT_ONCE:
-            self._refresh(CHUNK)
+            self._refresh(TURN_ROWS_MAX)
             yield
 
     async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
@@ -183,7 +183,7 @@ class Indexes:
         """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date."""
         for column in columns:
             column.reserve(self._rows.end)
-        step = CHUNK if self._native is None or hashes else NATIVE_CHUNK
+        step = TURN_ROWS_MAX if self._native is None or hashes else NATIVE_BODIES_MAX
         start = 0
         while start < self._rows.end:
             stop = min(start + step, self._rows.end)
@@ -208,24 +208,26 @@ class Indexes:
         """If more than `left_max` changed rows wait, index some, so that at most that many are left for a query."""
         changed = len(self._rows.changed or ())
         if changed > left_max:
-            self._refresh(max(2 * CHUNK, changed - left_max))
+            self._refresh(max(2 * TURN_ROWS_MAX, changed - left_max))
 
-    def _refresh(self, limit: int | None = None) -> None:
+    def _refresh(self, rows_max: int | None = None) -> None:
         changed = self._rows.changed
         if not changed:
             return
-        numbers = list(changed) if limit is None else [changed.pop() for _ in range(min(limit, len(changed)))]
-        if limit is None:
+        numbers = (
+            list(changed) if rows_max is None else [changed.pop() for _ in range(min(rows_max, len(changed)))]
+        )
+        if rows_max is None:
             changed.clear()
         columns = [*self._columns.values(), *(made for made in self._making if isinstance(made, Column))]
         hashes = [*self._hashes, *(made for made in self._making if isinstance(made, HashIndex))]
         bodies = [self._rows.bodies[number] for number in numbers]
-        for start in range(0, len(numbers), CHUNK):
-            some = numbers[start : start + CHUNK]
+        for start in range(0, len(numbers), TURN_ROWS_MAX):
+            some = numbers[start : start + TURN_ROWS_MAX]
             index_rows(self._native, np.array(some), some, bodies, start, columns, hashes)
-        assert limit is not None or not self._rows.changed, "after a whole refresh no row is behind"
+        assert rows_max is not None or not self._rows.changed, "after a whole refresh no row is behind"
         self._unweighed += len(numbers)
-        if self._unweighed >= CHUNK:
+        if self._unweighed >= TURN_ROWS_MAX:
             self._unweighed = 0
             self._memory.make_room()
 
@@ -324,7 +326,7 @@ class Indexes:
         if not found:
             return None
         rows, index = min(found, key=lambda pair: len(pair[0]))
-        return None if len(rows) * SELECTIVE > len(self._rows) > CHUNK else (rows, index)
+        return None if len(rows) * SELECTIVE > len(self._rows) > TURN_ROWS_MAX else (rows, index)
 
     def _usable(self, filter: Filter) -> list[Node]:
         """Return the conjuncts whose memo indexes exist."""

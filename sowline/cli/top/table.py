@@ -287,9 +287,9 @@ def _delay(before: Look, now: Look, seconds: float) -> float | None:
 # text
 
 
-def lines(shown: TopTable, width: int, sort: str = "topic") -> list[str]:
-    """Return the table as lines of at most this width."""
-    return [line[:width].rstrip() for line in (*_head(shown, sort), *_body(shown))]
+def lines(shown: TopTable, chars_max: int, sort: str = "topic") -> list[str]:
+    """Return the table as lines of at most this many characters."""
+    return [line[:chars_max].rstrip() for line in (*_head(shown, sort), *_body(shown))]
 
 
 def _head(shown: TopTable, sort: str) -> list[str]:

@@ -31,7 +31,7 @@ INTEGER_RANGES: Final = {
 
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
-FLOAT_LIMIT: Final = 3.4028235677973366e38
+FLOAT_MAX: Final = 3.4028235677973366e38
 """The least double that rounds to infinity as a 32-bit float: half a step above the largest one."""
 
 
@@ -132,7 +132,7 @@ def _write_double(value: Any) -> float:
 
 def _write_float(value: Any) -> float:
     number = _write_double(value)
-    if type(value) is not str and not -FLOAT_LIMIT < number < FLOAT_LIMIT:
+    if type(value) is not str and not -FLOAT_MAX < number < FLOAT_MAX:
         raise UnfitValueError("a number that fits into 32 bits", value)
     return number
 

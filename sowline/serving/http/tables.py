@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from sowline.errors import SowlineError
 from sowline.language.filter import compile_filter, require_deterministic
 from sowline.serving.authorization.topic_patterns import is_pattern
-from sowline.serving.cooperative import CHUNK, wait_next_turn
+from sowline.serving.cooperative import TURN_RECORDS_MAX, wait_next_turn
 from sowline.serving.http.requests import FRESHNESS, header_text, instant_headers, with_first
 from sowline.serving.outbox.group import RecordPortion
 from sowline.serving.result import Result
@@ -34,9 +34,9 @@ TABLE_FIELDS = (COLUMNS,)
 """The fields of a query for a table that other queries do not have."""
 
 BATCH_BYTES = 1 << 20
-"""Bytes of records from which a batch is written, although it has fewer than `CHUNK` records."""
+"""Bytes of records from which a batch is written, although it has fewer than `TURN_RECORDS_MAX` records."""
 
-BATCH_VALUES = 50 * CHUNK
+BATCH_VALUES = 50 * TURN_RECORDS_MAX
 """Values of a batch, null among them: the batches of a wide table have fewer records, or other clients would wait."""
 
 _UNFIT = ("timestamp", "intrinsics", "no_sowkey", "is_typed", "rank")
@@ -144,7 +144,7 @@ async def _surveyed(
         again = await begun_again(first, fields, begin, close)
         try:
             survey = ColumnSurvey(columns)
-            async for records in _batches(first.records(), lambda: survey.width):
+            async for records in _batches(first.records(), lambda: survey.column_count):
                 survey.note(read_sow_records(records))
             return again, survey.columns()
         # The caller closes only the query that it is given (test_an_error_before_the_first_batch).
@@ -178,7 +178,7 @@ async def _parts(query: Q, writer: "TableWriter", close: Close[Q]) -> AsyncItera
     """Yield the stream: its head with the first batch, the other batches, and the end. Then the query ends."""
     begun = writer.head()
     try:
-        async for records in _batches(query.records(), lambda: writer.width):
+        async for records in _batches(query.records(), lambda: writer.column_count):
             batch = writer.batch(records)
             yield begun + batch
             begun = b""
@@ -194,33 +194,33 @@ async def _parts(query: Q, writer: "TableWriter", close: Close[Q]) -> AsyncItera
 
 
 async def _batches(
-    portions: AsyncIterator[RecordPortion], width: Callable[[], int]
+    portions: AsyncIterator[RecordPortion], column_count: Callable[[], int]
 ) -> AsyncIterator[list[bytes]]:
-    """Yield records in batches; `width` returns the number of columns that are known."""
+    """Yield records in batches; `column_count` returns the number of columns that are known."""
     # A filter may leave one record of each portion, and a batch of one takes as long as one of a hundred.
     waiting: list[bytes] = []
     size = 0
     async for portion in portions:
         waiting += portion.records
         size += sum(map(len, portion.records))
-        if len(waiting) < CHUNK and size < BATCH_BYTES:
+        if len(waiting) < TURN_RECORDS_MAX and size < BATCH_BYTES:
             continue
-        for batch in _pieces(waiting, width):
+        for batch in _pieces(waiting, column_count):
             yield batch
             await wait_next_turn()
         waiting, size = [], 0
-    for batch in _pieces(waiting, width):
+    for batch in _pieces(waiting, column_count):
         yield batch
 
 
-def _pieces(records: list[bytes], width: Callable[[], int]) -> Iterator[list[bytes]]:
+def _pieces(records: list[bytes], column_count: Callable[[], int]) -> Iterator[list[bytes]]:
     start = 0
     while start < len(records):
-        end = start + _count_of(width())
+        end = start + _count_of(column_count())
         yield records[start:end]
         start = end
 
 
-def _count_of(width: int) -> int:
+def _count_of(columns: int) -> int:
     """Return the number of records of a batch of so many columns."""
-    return max(1, min(CHUNK, BATCH_VALUES // max(1, width)))
+    return max(1, min(TURN_RECORDS_MAX, BATCH_VALUES // max(1, columns)))

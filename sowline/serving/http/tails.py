@@ -20,7 +20,7 @@ from sowline.kafka.read_back import NewestMessages, read_newest
 from sowline.serving.http.requests import number_in
 from sowline.wire.server_message import iso_time
 
-LIMIT = 100
+DEFAULT_MESSAGES_MAX = 100
 LIMIT_MAX = 1000
 OFFSET_MAX = 2**63 - 1
 READS_AT_ONCE = 2
@@ -44,11 +44,11 @@ class TailKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TailRequest:
-    """The newest `limit` messages of partitions of a Kafka topic, with a key and a reason if these are given."""
+    """The newest messages of partitions of a Kafka topic, with a key and a reason if these are given."""
 
     kafka_topic: str
     partitions: tuple[int, ...]
-    limit: int = LIMIT
+    messages_max: int = DEFAULT_MESSAGES_MAX
     before: int | None = None
     """The offset before which the messages are; None for the newest."""
     key: bytes | None = None
@@ -77,7 +77,7 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
             "bad request", "expected a partition together with before, which is an offset of it, got none"
         )
     before = _number("before", given["before"], 0, OFFSET_MAX) if "before" in given else None
-    limit = _number("limit", given["limit"], 1, LIMIT_MAX) if "limit" in given else LIMIT
+    limit = _number("limit", given["limit"], 1, LIMIT_MAX) if "limit" in given else DEFAULT_MESSAGES_MAX
     if "reason" in given and kind is not TailKind.DEAD:
         raise SowlineError(
             "bad request", f"expected a reason for dead letters only, got one for {kind.value}"
@@ -122,7 +122,7 @@ class TailReader:
     def _read(self, wanted: TailRequest) -> bytes:
         found = {
             number: read_newest(
-                self._kafka, wanted.kafka_topic, number, wanted.limit, wanted.wants, end=wanted.before
+                self._kafka, wanted.kafka_topic, number, wanted.messages_max, wanted.wants, end=wanted.before
             )
             for number in wanted.partitions
         }
@@ -134,7 +134,7 @@ class TailReader:
         answer = {
             "kafka_topic": wanted.kafka_topic,
             "searched": [_extent(number, each) for number, each in found.items()],
-            "messages": [_described(message) for message in messages[: wanted.limit]],
+            "messages": [_described(message) for message in messages[: wanted.messages_max]],
         }
         return orjson.dumps(answer)
 

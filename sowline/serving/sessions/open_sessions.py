@@ -58,7 +58,7 @@ class OpenSessions:
         return len(self._open)
 
     @property
-    def limit(self) -> int:
+    def sessions_max(self) -> int:
         """The limit of the settings, or less if the process has too few file descriptors."""
         return min(self._settings.sessions_max, self._connections.budget.sessions)
 
@@ -66,14 +66,14 @@ class OpenSessions:
     def is_full(self) -> bool:
         """Whether another session would exceed the limit."""
         # A session that has ended keeps its descriptor until the loop has closed its connection.
-        return max(len(self._open), self._connections.sessions) >= self.limit
+        return max(len(self._open), self._connections.sessions) >= self.sessions_max
 
     def refuse(self) -> SowlineError:
         """Count a connection that exceeds the limit; return the error for its client."""
         self.refused += 1
         return SowlineError(
             "busy",
-            f"this query service already has {self.limit} connections, its limit; try again later,"
+            f"this query service already has {self.sessions_max} connections, its limit; try again later,"
             " or use another query service",
         )
 

@@ -25,7 +25,7 @@ SUBSCRIPTIONS_MAX = 10_000
 ENDED_A_TURN = 500
 """The number of subscriptions to end in one turn of the event loop."""
 
-PROGRESS_CHUNK = 50
+PROGRESS_NAMES_MAX = 50
 """The number of subscriptions of a session to look at together. More would delay the messages of all clients."""
 
 
@@ -255,16 +255,16 @@ class OpenSubscriptions:
         The messages of many subscriptions are spread over half of the interval.
         """
         names = list(self._entries)
-        if len(names) <= PROGRESS_CHUNK:
+        if len(names) <= PROGRESS_NAMES_MAX:
             self._send_progress_of(names)
         elif self._progress is None or self._progress.done():
             self._progress = asyncio.get_running_loop().create_task(self._spread_progress(names, seconds / 2))
 
     async def _spread_progress(self, names: Sequence[str], seconds: float) -> None:
         try:
-            for start in range(0, len(names), PROGRESS_CHUNK):
-                self._send_progress_of(names[start : start + PROGRESS_CHUNK])
-                await asyncio.sleep(seconds * PROGRESS_CHUNK / len(names))
+            for start in range(0, len(names), PROGRESS_NAMES_MAX):
+                self._send_progress_of(names[start : start + PROGRESS_NAMES_MAX])
+                await asyncio.sleep(seconds * PROGRESS_NAMES_MAX / len(names))
         except Exception:
             log.exception("progress or ping failed")
 

@@ -51,7 +51,7 @@ class TableWriter:
         self._keeps_digits = any(column.type == "decimal128" for column in columns)
 
     @property
-    def width(self) -> int:
+    def column_count(self) -> int:
         """The number of columns."""
         return len(self._columns)
 

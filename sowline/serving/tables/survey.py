@@ -121,7 +121,7 @@ class ColumnSurvey:
         self._seen: dict[TableColumn, _Seen] = {column: _Seen() for column in requested if not column.type}
 
     @property
-    def width(self) -> int:
+    def column_count(self) -> int:
         """The number of columns so far."""
         return len(self._requested or self._seen)
 

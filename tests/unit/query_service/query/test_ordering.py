@@ -146,7 +146,7 @@ async def test_many_are_put_in_order_elsewhere(order_by: str) -> None:
     order = parse_order(order_by)
     with (
         patch("sowline.serving.sorting.LARGE", 0),
-        patch("sowline.serving.cooperative.CHUNK", 2),
+        patch("sowline.serving.cooperative.TURN_RECORDS_MAX", 2),
     ):
         for topic_slices in (parts_of(order, VALUES), parts_of(order, VALUES, VALUES)):
             assert await ordered(topic_slices, order, 1, 9) == expected(topic_slices, order)[1:9]

@@ -13,7 +13,7 @@ from sowline.language.expressions.order import parse_order
 from sowline.language.filter import compile_filter
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.model.key import sow_key
-from sowline.serving.cooperative import CHUNK
+from sowline.serving.cooperative import TURN_RECORDS_MAX
 from sowline.serving.result import QueryLimits
 from sowline.wire.options import parse_options
 from sowline_query_service.query.query import Query
@@ -72,8 +72,12 @@ async def test_the_hash_is_that_of_the_keys_returned() -> None:
 
 async def test_a_chunk_is_so_many_records_at_most() -> None:
     """Others get a turn between chunks."""
-    asked = query(filled(*({} for _ in range(2 * CHUNK + 1))))
-    assert [len(records) async for _, records, _ in asked.records()] == [CHUNK, CHUNK, 1]
+    asked = query(filled(*({} for _ in range(2 * TURN_RECORDS_MAX + 1))))
+    assert [len(records) async for _, records, _ in asked.records()] == [
+        TURN_RECORDS_MAX,
+        TURN_RECORDS_MAX,
+        1,
+    ]
 
 
 async def test_a_body_comes_as_it_is_stored() -> None:

@@ -340,7 +340,7 @@ async def test_progress_of_many_subscriptions_is_spread(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them gets its bookmark once, in a message with some others; none after the session has ended."""
-    monkeypatch.setattr(open_subscriptions, "PROGRESS_CHUNK", 2)
+    monkeypatch.setattr(open_subscriptions, "PROGRESS_NAMES_MAX", 2)
     client = server.connect()
     for number in range(5):
         client.ask("subscribe", sub_id=f"s{number}", filter="/n < 0")

@@ -24,7 +24,7 @@ from sowline_query_service.index.rows import Rows
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.state import ServedTopics
-from sowline_query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
+from sowline_query_service.topics.topic_indexes import AT_ONCE, TURN_ROWS_MAX, Indexes
 from sowline_query_service.topics.topic_state import TopicState
 from tests.waiting import loop_turns
 
@@ -113,7 +113,7 @@ def test_a_mistyped_field_leaves_no_index() -> None:
 
 def test_a_small_topic_is_indexed_at_once() -> None:
     """The query need not wait."""
-    topic = filled(CHUNK)
+    topic = filled(TURN_ROWS_MAX)
     assert topic.indexes.at_hand(A, UNSORTED)
     assert topic.indexes.access_path(A, ()).name == "memo index"
     assert topic.found("/a = 1") == topic.expected("/a = 1")
@@ -140,11 +140,11 @@ def test_sizes_are_those_of_the_records_that_are_there() -> None:
     topic = Topic()
     asked(topic, "/a = 'x' OR /b = 'x'")
     asked(topic, "/a = 'x' OR /b = 'x'")
-    for number in range(2 * CHUNK):
+    for number in range(2 * TURN_ROWS_MAX):
         topic.put(number, a="x", b=str(number))
     topic.indexes.keep_up(0)
     bytes_of = {one.fields: one.bytes for one in topic.indexes.statistics()}
-    assert bytes_of["/a"] > 2 * CHUNK
+    assert bytes_of["/a"] > 2 * TURN_ROWS_MAX
     assert bytes_of["/b"] > 10 * bytes_of["/a"]
 
 
@@ -159,7 +159,7 @@ def test_an_empty_topic_is_indexed_at_once() -> None:
 
 async def test_a_large_topic_is_indexed_in_steps() -> None:
     """A query waits for it; others get turns."""
-    topic = filled(3 * CHUNK + 1)
+    topic = filled(3 * TURN_ROWS_MAX + 1)
     assert not topic.indexes.at_hand(A, UNSORTED)
     work: list[float] = []
     await topic.indexes.build(A, UNSORTED, work.append)
@@ -170,7 +170,7 @@ async def test_a_large_topic_is_indexed_in_steps() -> None:
 
 async def test_nothing_is_made_for_a_filter_without_fields() -> None:
     """Nor for one whose conditions no column can decide."""
-    topic = filled(CHUNK + 1)
+    topic = filled(TURN_ROWS_MAX + 1)
     for text in ("", "LENGTH(/b) = 1", "/a + 1 = 2", "1 = 1"):
         assert topic.indexes.at_hand(compile_filter(text), UNSORTED)
         assert topic.found(text) == topic.expected(text)
@@ -325,7 +325,7 @@ def test_without_memory_every_record_is_read() -> None:
 async def test_two_indexes_and_room_for_one() -> None:
     """A query that would have both is answered with one, again and again, and does not wait for ever."""
     both = compile_filter("/a = 1 AND /b = '2'")
-    topic = filled(CHUNK + 1, bytes_max=COLUMN)
+    topic = filled(TURN_ROWS_MAX + 1, bytes_max=COLUMN)
     for text in ("/a = 1", both.text, both.text, "/b = '2'", both.text):
         filter = compile_filter(text)
         await topic.indexes.build(filter, UNSORTED, free)
@@ -339,7 +339,7 @@ async def test_two_indexes_and_room_for_one() -> None:
 
 async def test_what_there_is_no_room_for_is_tried_again_later() -> None:
     """There may be by then."""
-    topic = filled(CHUNK + 1, bytes_max=0)
+    topic = filled(TURN_ROWS_MAX + 1, bytes_max=0)
     await topic.indexes.build(A, UNSORTED, free)
     for _ in range(PATIENCE):
         assert topic.indexes.at_hand(A, UNSORTED)
@@ -480,7 +480,7 @@ async def test_explain_says_what_there_was_no_room_for() -> None:
 
 async def test_a_hash_index_that_leaves_many_is_not_taken() -> None:
     """Columns are quicker than the verification of so many records."""
-    access_path = await explained(", hash_indexes: [[/b]]", 2 * CHUNK, "/b = '3'")
+    access_path = await explained(", hash_indexes: [[/b]]", 2 * TURN_ROWS_MAX, "/b = '3'")
     assert (access_path["access_path"], access_path["read"], access_path["matches"]) == ("memo index", 0, 400)
 
 

@@ -91,7 +91,7 @@ async def test_the_server_of_a_port_drops_silent_clients_in_time(monkeypatch: py
     monkeypatch.setattr(client_port, "HttpServer", refuse)
     port = ClientPort(Settings(request_seconds_max=5, silent_seconds_max=7), 0)
     server = SimpleNamespace(
-        app=None, authenticator=SimpleNamespace(is_open=False), sessions=SimpleNamespace(limit=1 << 20)
+        app=None, authenticator=SimpleNamespace(is_open=False), sessions=SimpleNamespace(sessions_max=1 << 20)
     )
     with pytest.raises(InterruptedError):
         await port.serve(cast("Any", server), lambda: True)
@@ -110,7 +110,7 @@ async def test_no_client_comes_back_to_a_service_that_stops() -> None:
     server = SimpleNamespace(
         app=None,
         authenticator=SimpleNamespace(is_open=False),
-        sessions=SimpleNamespace(limit=1 << 20, close_all=close_all),
+        sessions=SimpleNamespace(sessions_max=1 << 20, close_all=close_all),
         watch_access=asyncio.Event().wait,
     )
 

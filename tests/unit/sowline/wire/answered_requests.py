@@ -277,7 +277,7 @@ async def _taken(outbox: Outbox) -> list[str]:
 
 
 async def _timeline(reader: TimelineReader, wanted: TimelineRequest) -> TimelineAnswer:
-    shown = (wanted.key, wanted.bookmark_range, wanted.limit, wanted.newest_first)
+    shown = (wanted.key, wanted.bookmark_range, wanted.writes_max, wanted.newest_first)
     return TimelineAnswer(wanted, "docs:0@0", 0, [orjson.dumps(repr(shown))] * 2)
 
 

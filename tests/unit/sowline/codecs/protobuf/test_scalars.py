@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sowline.codecs.protobuf.compiled import compile_schema
 from sowline.codecs.protobuf.scalars import (
-    FLOAT_LIMIT,
+    FLOAT_MAX,
     INT32,
     INT64,
     UINT32,
@@ -97,9 +97,9 @@ def test_a_float_has_no_digits_of_a_double() -> None:
 def test_a_number_that_rounds_to_infinity_is_no_float() -> None:
     """It would come back as another number; the text Infinity is one of the values."""
     write = scalar_writer(FIELDS["float"])
-    assert math.isfinite(struct.unpack("f", struct.pack("f", write(math.nextafter(FLOAT_LIMIT, 0))))[0])
+    assert math.isfinite(struct.unpack("f", struct.pack("f", write(math.nextafter(FLOAT_MAX, 0))))[0])
     with pytest.raises(UnfitValueError, match="fits into 32 bits"):
-        write(FLOAT_LIMIT)
+        write(FLOAT_MAX)
     assert write("Infinity") == math.inf
 
 
