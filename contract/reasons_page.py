@@ -5,9 +5,9 @@ from contract.reasons import REASONS, Reason
 _HEAD = """\
 # Reason codes
 
-Look up the `reason` of an error on this page. Every error of the [API](api.md), the [client](client.md) and the
-commands has a reason, as does every [dead letter](kafka.md#dead-letters). Use the `reason` in programs: it doesn't
-change. The `message`, shown in each section, is for people and usually says how to fix the error.
+Look up the `reason` of an error: its meaning, a sample `message`, and what to do next. Every error of the
+[API](api.md), the [client](client.md) and the commands has a reason, as does every [dead
+letter](kafka.md#dead-letters). In programs, use the `reason`: unlike the `message`, it doesn't change.
 
 <!-- Made from contract/reasons/ by `python -m contract`. -->
 """
@@ -19,7 +19,5 @@ def reasons_page() -> str:
 
 
 def _section(reason: Reason) -> str:
-    parts = [f"## `{reason.code}`", reason.meaning, f"> {reason.example}"]
-    if reason.cure is not None:
-        parts.append(f"**Fix:** {reason.cure}")
+    parts = [f"## `{reason.code}`", reason.meaning, f"> {reason.example}", f"**Fix:** {reason.cure}"]
     return "\n\n".join(parts) + "\n"

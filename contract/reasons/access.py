@@ -13,6 +13,8 @@ ACCESS = (
         "auth unavailable",
         "the keys for checking tokens are not available; retry later, or ask the operator",
         "The service can't fetch the keys that verify tokens, or the client's token function failed.",
+        "Retry later. If the error persists, let the service reach [`jwt.jwks`](security.md#json-web-tokens), or"
+        " correct the token function.",
     ),
     Reason(
         "behind",
@@ -37,6 +39,7 @@ ACCESS = (
         "gateway required",
         "expected a gateway: this query service holds only shard 2/8 of the topics; connect to a gateway",
         "The query service holds only a [shard](deploy.md#shards-and-gateways).",
+        "Set `--url`, `SOWLINE_URL` or the client's URL to a gateway's.",
     ),
     Reason(
         "internal",
@@ -47,13 +50,14 @@ ACCESS = (
     Reason(
         "logon expired",
         "the token or certificate of the logon has expired; log on again",
-        "The token or certificate of the [logon](api.md#logon) has expired, and the service closes the connection.",
+        "The token or certificate of the [logon](api.md#logon) has expired.",
         "Connect again with a new token.",
     ),
     Reason(
         "logon required",
         "expected the command logon with a token first, got another",
         "The service has an [access file](security.md), and this client hasn't [logged on](api.md#logon).",
+        "[Send a token](security.md#sending-a-token), or connect with a client certificate.",
     ),
     Reason(
         "no client",
@@ -65,6 +69,7 @@ ACCESS = (
         "not connected",
         "nothing listens at http://127.0.0.1:8080: is `sowline up` running?",
         "No service responds at that address.",
+        "Start the service, or correct `--url`, `SOWLINE_URL` or the client's URL.",
     ),
     Reason(
         "not entitled",
@@ -91,11 +96,13 @@ ACCESS = (
         "a page of 'https://other.example' may not send requests here; if you trust it, add it to SOWLINE_ORIGINS",
         "The request comes from a web page that [may not use this service](security.md#origins), or names"
         " another host.",
+        "Add the origin of the page or host, such as `https://desk.example`, to `SOWLINE_ORIGINS`.",
     ),
     Reason(
         "replaced",
         "subscription 's1' was replaced before this command began",
         "Another command replaced the subscription before this one began.",
+        "Follow the newer command's messages, which have the same `sub_id`.",
     ),
     Reason(
         "replica broken",
@@ -114,6 +121,7 @@ ACCESS = (
         "rights changed",
         "this user's rights have changed; open a new connection",
         "The user's rights have changed, or a new token belongs to another user.",
+        "Connect again and read a new snapshot: [don't resume](api.md#logon) from a bookmark.",
     ),
     Reason(
         "shard unavailable",

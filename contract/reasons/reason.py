@@ -6,10 +6,10 @@ from typing import NamedTuple
 class Reason(NamedTuple):
     """A reason code, for a person who meets it: an `example` of a message; `meaning` and `cure` as Markdown.
 
-    There is no `cure` where the message says it, or where there is nothing to do.
+    The `cure` says what to do next, also where the message does.
     """
 
     code: str
     example: str
     meaning: str
-    cure: str | None = None
+    cure: str

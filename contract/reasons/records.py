@@ -12,12 +12,14 @@ RECORDS = (
     Reason(
         "bad delta",
         "expected a delta at column 11, got '}'",
-        "The text is not a valid [document delta](emodb.md).",
+        "The text is not a valid document delta.",
+        "Correct the text at that column: see the [grammar](emodb.md#deltas).",
     ),
     Reason(
         "bad header",
         "expected one selector, got a body together with sow.filter or sow.keys",
         "A log record has an unknown or malformed `sow.*` header, two selectors, or a header name that isn't UTF-8.",
+        "Correct the producer's [headers](kafka.md#writing-commands), and publish the command again.",
     ),
     Reason(
         "bad key",
@@ -51,6 +53,7 @@ RECORDS = (
         "expected a time from 1970 to the year 9999, in ms since 1970, got 1732658000000000: probably the producer"
         " sends microseconds or nanoseconds as milliseconds",
         "A log record has no [time](kafka.md#the-time-of-a-record), or one that is out of range.",
+        "Correct the producer's timestamps, and publish the records again.",
     ),
     Reason(
         "incompatible schema",
@@ -70,6 +73,7 @@ RECORDS = (
         "key changed",
         "expected 'a-17' or nothing in the key field /id, got 'a-18'",
         "A write would change the key field of a [document](emodb.md).",
+        "Omit the key field. To rename a document, write it under its new key and delete the old one.",
     ),
     Reason(
         "key collision",
@@ -81,26 +85,33 @@ RECORDS = (
         "key empty",
         "expected at least one character in the key field /id, got an empty string",
         "The only key field is an empty string.",
+        "Give the field a value, or choose another [key](topics.md#keys).",
     ),
     Reason(
         "key generator failed",
         "expected a key from the generator acme, got ValueError: no account",
         "The topic's [key generator](key-generators.md) raised an exception.",
+        "Correct the message and publish it again, or correct the generator and run [`sowline dead"
+        " retry`](client.md#dead-letters).",
     ),
     Reason(
         "key missing",
         "expected the key field /id, which the body does not have",
         "The record lacks a key field, or the publisher didn't send the SOW key.",
+        "Send every key field or, if [publishers supply the keys](api.md#keys-supplied-by-publishers), the"
+        " `sow_key`.",
     ),
     Reason(
         "key null",
         "expected a value in the key field /id, got null",
         "A key field is null.",
+        "Give the field a string, an integer or a boolean.",
     ),
     Reason(
         "no record",
         "expected the key of a record of orders, got 'a-17'",
         "There is no record with this key.",
+        "Check that you passed the [key text](kafka.md#writing-commands), not the SOW key.",
     ),
     Reason(
         "no sow",
@@ -112,11 +123,13 @@ RECORDS = (
         "not an object",
         "expected a JSON object, got an array",
         "The body is JSON, but not a JSON object.",
+        'Put the value in a field: `{"values": […]}`.',
     ),
     Reason(
         "not json",
         "expected a JSON object: unexpected character, expected a string key: line 1 column 10 (char 9)",
         "The body is not valid JSON.",
+        "Correct the JSON: [UTF-8 without lone surrogates](kafka.md#writing-commands), and only finite numbers.",
     ),
     Reason(
         "not written",
@@ -135,6 +148,7 @@ RECORDS = (
         "too deep",
         "expected at most 500 levels of objects and arrays, got more",
         "The body has more than 500 levels of objects and arrays, or a delta merges more than 200.",
+        "Flatten the body, or store its inner parts as strings.",
     ),
     Reason(
         "too large",
@@ -146,22 +160,26 @@ RECORDS = (
         "unknown command",
         "expected one of sow, subscribe, publish, got 'select'",
         "The command doesn't exist.",
+        "Send one of [these commands](api.md#websocket-v1).",
     ),
     Reason(
         "unknown format",
         "expected state of format 1 to 3, got one of format 4, written by 0.3.0. It is left unchanged: run that"
         " version or a newer one; this is Sowline 0.1.0",
         "This version doesn't know the [format](operate.md#the-stored-format) of the state, change or backup.",
+        "Start the version in the message, or a newer one.",
     ),
     Reason(
         "unknown schema",
         "expected a schema that the registry has: register it before messages name it, and publish them again under"
         " its new id",
-        "The registry didn't have the message's schema when the message was applied.",
+        "The registry had no schema with the message's id when the message was applied.",
+        "Register the schema, or correct `SOWLINE_REGISTRY`, and publish the message again.",
     ),
     Reason(
         "view",
         "expected partial states in the log of view exposure, got a publish: publish to the topics that it reads",
         "A program published to the log of a view.",
+        "Publish to the topic that the view's [`from`](views.md#definitions) names.",
     ),
 )

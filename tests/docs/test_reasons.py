@@ -1,10 +1,12 @@
 """The page of reason codes: made from `contract/reasons/`, complete, with examples that the code gives."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from contract.reasons import REASONS
+from contract.reasons_page import reasons_page
 from sowline.commands.pipeline_row import BAD_ROW
 from sowline.errors import SowlineError
 from sowline.language.emodb.compiled import compile_condition, parse_delta
@@ -15,6 +17,7 @@ from sowline.model.body import read_object
 from sowline.model.path import parse_path
 from sowline.wire.options import parse_options
 from sowline_ingest.frames import CHECK_FAILED
+from tests.docs.prose import sentences_of
 from tests.docs.reasons import raised
 
 BY_CODE = {reason.code: reason for reason in REASONS}
@@ -33,6 +36,18 @@ LANGUAGES: dict[str, Callable[[], object]] = {
 
 OF_PIPELINES = {BAD_ROW, CHECK_FAILED}
 """Spark writes these dead letters; no error carries them."""
+
+IMPERATIVE = re.compile(
+    r"(?:Add|Ask|Begin|Change|Check|Choose|Compare|Connect|Copy|Correct|Define|Delete|"
+    r"Discard|Do|Flatten|Follow|Free|Get|Give|Group|Install|Let|List|Name|Narrow|Omit|"
+    r"Open|Pass|Publish|Put|Read|Register|Remove|Report|Request|Restart|Restore|Retry|Run|"
+    r"See|Send|Set|Start|Stop|Subscribe|Use|Wait)\b",
+    re.IGNORECASE,
+)
+CURE_WORDS_MAX = 25
+
+_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+_CONDITION = re.compile(r"^(?:For|If|In|To) .*?, ")
 
 
 def test_every_reason_is_on_the_list() -> None:
@@ -53,3 +68,22 @@ def test_an_example_of_a_language_is_real(code: str) -> None:
     with pytest.raises(SowlineError) as error:
         LANGUAGES[code]()
     assert (error.value.reason, error.value.message) == (code, BY_CODE[code].example)
+
+
+@pytest.mark.parametrize("code", sorted(BY_CODE))
+def test_a_cure_says_what_to_do_next(code: str) -> None:
+    """It is one or two short sentences, begins with an imperative (maybe behind a condition), and repeats nothing."""
+    reason = BY_CODE[code]
+    sentences = sentences_of(_LINK.sub(r"\1", reason.cure))
+    assert len(sentences) in (1, 2)
+    assert len(reason.cure.split()) <= CURE_WORDS_MAX
+    assert IMPERATIVE.match(_CONDITION.sub("", sentences[0]))
+    assert not [one for one in sentences if one.rstrip(".") in f"{reason.meaning} {reason.example}"]
+
+
+def test_the_page_shows_every_cure() -> None:
+    """A section ends with it."""
+    sections = reasons_page().split("\n## ")[1:]
+    assert [section.partition("**Fix:** ")[2].strip() for section in sections] == [
+        reason.cure for reason in sorted(REASONS)
+    ]

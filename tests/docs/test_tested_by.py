@@ -70,10 +70,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "sowline/spark/session.py",
     ),
     "tests/spark/test_source_files.py": ("sowline/spark/footers.py",),
-    "tests/unit/contract/test_editor_schemas.py": (
-        "contract/chart_schema.py",
-        "contract/reasons_page.py",
-    ),
+    "tests/unit/contract/test_editor_schemas.py": ("contract/chart_schema.py",),
     "tests/unit/contract/test_protocol.py": (
         "contract/asyncapi.py",
         "contract/openapi.py",
