@@ -44,7 +44,8 @@ class Wholeness:
 
     The owner of a new partition writes a progress event first. After the topic was lost, the owner refills it: it
     writes the newest event of every record again (`AGAIN`), then a progress event that names the new topic. Until
-    that progress event, an `AGAIN` event that is newer than all events before it shows an unfinished refill. A
+    that progress event, an `AGAIN` event that is newer than all events before it, or a progress event that says so
+    (`UNFILLED`), shows an unfinished refill. A
     stalled owner may also continue in the new topic at its old position. That leaves a gap in the positions that
     compaction cannot have made. The records in the gap have yet to be written again.
 
@@ -88,7 +89,11 @@ class Wholeness:
                 newest = position
                 # The head of the topic is deleted, and with it the only event of record K. The owner has not noticed
                 # yet, and reports that it has written everything (test_a_topic_that_lost_its_head_is_not_whole).
-                if event.changes_id != UNFILLED and ChangesId.parse(event.changes_id).start >= self._start:
+                if event.changes_id == UNFILLED:
+                    # An era begins, and its owner writes lost changes again. They are older than the era, so none of
+                    # them shows it (test_a_reader_that_starts_within_the_refill_of_an_era).
+                    self._is_refilling = True
+                elif ChangesId.parse(event.changes_id).start >= self._start:
                     self._has_progress, self._is_refilling = True, False
         assert newest >= self._newest, "the newest position does not move back"
         self._newest, self._due = newest, due

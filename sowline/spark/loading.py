@@ -76,10 +76,17 @@ def _changes_id() -> Column:
 
 
 def _is_in_group() -> Column:
-    """Whether an event shows that events newer than all before it are missing."""
+    """Whether an event shows that events of its owner are missing, which are yet to be written again."""
     is_newer = F.col("newest").isNull() | (F.col("position") > F.col("newest"))
     has_gap = F.col("follows") & (F.col("newest").isNull() | (F.col("after") > F.col("newest")))
-    return is_change() & is_newer & (is_again() | has_gap)
+    # As for all readers (sowline/changes/wholeness.py): an owner that fills the topic again says so.
+    is_unfilled = (F.col("kind") == PROGRESS) & _is_newest() & (_changes_id() == UNFILLED)
+    return (is_change() & is_newer & (is_again() | has_gap)) | is_unfilled
+
+
+def _is_newest() -> Column:
+    """Whether an event reaches the newest position before it."""
+    return F.col("newest").isNull() | (F.col("position") >= F.col("newest"))
 
 
 def _is_word(topic_id: str, starts: Offsets) -> Column:
@@ -89,9 +96,8 @@ def _is_word(topic_id: str, starts: Offsets) -> Column:
         start = F.when(F.col("partition") == number, F.lit(offset)).otherwise(start) if offset else start
     known = F.regexp_extract(_changes_id(), "@([0-9]+)$", 1)
     reaches = F.when(known == "", start == 0).otherwise(known.try_cast("bigint") >= start)
-    is_newest = F.col("newest").isNull() | (F.col("position") >= F.col("newest"))
     is_filled = (_changes_id() != UNFILLED) & reaches
-    return (F.col("kind") == PROGRESS) & is_newest & _is_of(topic_id) & is_filled
+    return (F.col("kind") == PROGRESS) & _is_newest() & _is_of(topic_id) & is_filled
 
 
 def is_ended(facts: Mapping[int, Facts]) -> Column:

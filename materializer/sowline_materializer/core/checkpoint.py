@@ -41,7 +41,9 @@ class Checkpoint:
     the log's offset, and its time, from which on its records alone make this state; None where the era began with
     records. `changes_id` is Kafka's id of the changes topic, empty while it is not known. In a view, `reflected` has
     by source partition the position up to which it is reflected. With joins, `taken` has a bookmark of what that is
-    in positions of the source and the joined topics.
+    in positions of the source and the joined topics. `seen_end` is the end of the changes that was seen, if
+    `changes_end` is before it: where the tail begins that this state has yet to reach. `holds_base` is whether the
+    era's base may be in this state alone: the changes lack some of it.
     """
 
     position: Position = field(default_factory=before_the_log)
@@ -60,6 +62,8 @@ class Checkpoint:
     changes_id: str = ""
     reflected: Mapping[int, Position] = field(default_factory=dict[int, Position])
     taken: Mapping[int, str] = field(default_factory=dict[int, str])
+    seen_end: int = 0
+    holds_base: bool = False
 
     @property
     def remembered_since(self) -> int:
@@ -106,6 +110,9 @@ class Checkpoint:
         view = reflected_fields(self.reflected, self.taken)
         limits, extra = stored_limits(self.limits)
         about = {"format": format_of(self.limits), "by": BY, **extra}
+        # Rare: an earlier version, which doesn't know them, does without.
+        about |= {"seen_end": self.seen_end} if self.seen_end else {}
+        about |= {"holds_base": True} if self.holds_base else {}
         return orjson.dumps({**about, "checkpoint": self._fields(limits), **view})
 
     def _fields(self, limits: dict[str, Any]) -> list[Any]:
@@ -166,6 +173,8 @@ class Checkpoint:
             records=records,
             begin=None if begin is None else Begin(*begin),
             changes_id=changes_id,
+            seen_end=extra.get("seen_end", 0),
+            holds_base=extra.get("holds_base", False),
         )
 
 

@@ -229,7 +229,10 @@ class Partition:
         # the same tail of the changes. From the new end it would find nothing newer than the state, and followers
         # would stay ahead of it permanently (test_a_crash_between_two_flushes).
         if checkpoint.position < self._emitted_to:
-            stored = replace(checkpoint, changes_end=self._tail_start)
+            # The end that was seen counts too. Kafka loses the tail, and with it changes that this state has applied
+            # without emitting them: nothing else shows that they are to be written again
+            # (test_what_was_applied_without_a_change_is_written_again).
+            stored = replace(checkpoint, changes_end=self._tail_start, seen_end=changes_end)
         self._tombstones.forget(prepared.view, checkpoint.remembered_since)
         written = prepared.view.written(self._store.checksum())
         self._store.commit(written.entries, written.checksum, stored.encode(), written.expiries)
@@ -354,7 +357,9 @@ class Partition:
 
     def note_repaired(self, changes_end: int, still_stale: Iterable[bytes] = ()) -> None:
         """Store that the changes end here, and that each key but `still_stale` has its newest event last in them."""
-        self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(still_stale))
+        self.checkpoint = replace(
+            self.checkpoint, changes_end=changes_end, stale_keys=frozenset(still_stale), holds_base=False
+        )
         self._store.commit({}, self._store.checksum(), self.checkpoint.encode())
         assert Checkpoint.decode(self.checkpoint.encode()) == self.checkpoint, "what was stored reads back"
 

@@ -79,7 +79,22 @@ class Recovery:
             opened = self._of_definition(opened)
             # A partition in the middle of a reset has its era already. A second one would begin before the first has
             # ended all records (test_what_was_begun_is_finished).
-            return opened if opened.state_reset is not None else self._eras.in_its_era(opened, self._extent)
+            if opened.state_reset is not None:
+                return opened
+            in_era = self._eras.in_its_era(opened, self._extent)
+            return in_era if in_era is opened else self._with_base(in_era)
+
+    def _with_base(self, begun: OpenedPartition[RocksStore]) -> OpenedPartition[RocksStore]:
+        """Return a partition that begins an era, stored if the changes lack records of its base."""
+        if EVERYTHING not in begun.checkpoint.stale_keys:
+            return begun
+        # The power fails, the log and its changes lose their ends, and this owner dies while it fills the changes
+        # again. By the era in them, the next owner would take its whole state for an old one, and load the half
+        # (test_both_topics_lost_their_ends).
+        checkpoint = replace(begun.checkpoint, holds_base=True)
+        stored = replace(checkpoint, changes_end=begun.tail_start)
+        begun.store.commit({}, begun.store.checksum(), stored.encode())
+        return replace(begun, checkpoint=checkpoint)
 
     def _of_definition(self, opened: OpenedPartition[RocksStore]) -> OpenedPartition[RocksStore]:
         """Return the partition with the template of its documents; raise `definition changed`."""
@@ -97,7 +112,8 @@ class Recovery:
         # that the documents have (test_the_template_of_an_older_state_is_recorded).
         checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | {PROGRESS_KEY})
         is_behind = checkpoint.position < opened.emitted_to
-        stored = replace(checkpoint, changes_end=opened.tail_start) if is_behind else checkpoint
+        end = checkpoint.changes_end
+        stored = replace(checkpoint, changes_end=opened.tail_start, seen_end=end) if is_behind else checkpoint
         opened.store.commit({}, opened.store.checksum(), stored.encode())
         reset = opened.state_reset
         return replace(
@@ -165,9 +181,15 @@ class Recovery:
         # More was emitted than this state holds: the previous owner died between emitting and committing. The log is
         # applied up to there without writing, unless it does not lead there. Then the state is dropped
         # (test_what_was_emitted_but_not_committed_is_not_emitted_again).
-        if emitted_to > checkpoint.position and (
-            self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)
-        ):
+        is_behind = emitted_to > checkpoint.position
+        is_another = checkpoint.holds_base and (is_behind or tail.has_other_base(checkpoint.last_change))
+        if is_another:
+            # This era is that of another owner, which began it on what the changes held
+            # (test_the_era_of_another_owner_counts).
+            self._log.warning("another owner began the era of the local state on another base")
+            store.close()
+            return None
+        if is_behind and (self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)):
             self._log.warning("the log lacks records between the local state and the last emitted change")
             store.close()
             return None
@@ -177,13 +199,19 @@ class Recovery:
             self._log.warning("previous owner wrote to a changes topic that was replaced")
         # The topic no longer holds the newest event of each record, and nothing shows which are missing. So each
         # record is written again, and the deletion of each key that the topic has and this state does not.
-        if replaced or tail.has_gap or EVERYTHING in checkpoint.stale_keys:
+        if tail.is_unfilled:
+            self._log.warning("previous owner did not finish filling the changes topic again")
+        if replaced or tail.has_gap or tail.is_unfilled or EVERYTHING in checkpoint.stale_keys:
             stale_keys = frozenset(
                 {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
             )
         end, id = self._extent.changes_end, self._extent.changes_id
         checkpoint = replace(
-            checkpoint, changes_end=end, changes_id=id, stale_keys=checkpoint.stale_keys | stale_keys
+            checkpoint,
+            changes_end=end,
+            seen_end=0,
+            changes_id=id,
+            stale_keys=checkpoint.stale_keys | stale_keys,
         )
         # Committed at once: if the owner dies during the refill, the next one must not take the half-filled topic for
         # the one that this store knows (test_a_changes_topic_that_was_replaced_is_filled_again opens it twice).
@@ -198,7 +226,7 @@ class Recovery:
         # If the head of the topic was deleted, it begins after the first offset, and the ids differ as well.
         known, present = ChangesId.parse(checkpoint.changes_id), ChangesId.parse(self._extent.changes_id)
         is_another = known.topic not in ("", present.topic) or known.start != present.start
-        return is_another or self._extent.changes_end < checkpoint.changes_end
+        return is_another or self._extent.changes_end < max(checkpoint.changes_end, checkpoint.seen_end)
 
     # from the changes
 
