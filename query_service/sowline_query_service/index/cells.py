@@ -71,7 +71,8 @@ def cell_of(value: Part | Absence, dictionary: Dictionary) -> Cell:
             return DOUBLE, value, 0
         case Absence():
             return NO_ROW, nan, 0
-    return NULL if value_of(value) is None else HARD, nan, 0
+        case _:
+            return NULL if value_of(value) is None else HARD, nan, 0
 
 
 def cells_of(values: Sequence[Any], dictionary: Dictionary) -> Cells:

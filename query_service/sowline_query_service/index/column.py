@@ -144,7 +144,8 @@ class Column:
             renumbered[used] = np.arange(1, len(used) + 1)
             self.codes = renumbered[self.codes].astype(np.min_scalar_type(len(used)))
             texts = self.dictionary.texts
-            self.dictionary.rebuild(texts[code] for code in used.tolist())
+            kept: list[int] = used.tolist()
+            self.dictionary.rebuild(texts[code] for code in kept)
             assert len(self.dictionary) == len(used) + 1, "the strings that are in rows are left"
         # Counting reads every row. At twice the size, a change costs little on average.
         self._rebuild_at = max(SPARE_TEXTS, 2 * len(self.dictionary))
