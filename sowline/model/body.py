@@ -7,6 +7,7 @@ import msgspec
 import orjson
 
 from sowline.errors import SowlineError
+from sowline.model.json_parts import Part
 from sowline.model.nesting import NESTING_MAX, check_nesting
 
 _PIECE_LEVELS: Final = 200
@@ -18,7 +19,7 @@ _SHOWN_LETTERS: Final = 20
 def read_object(body: bytes) -> dict[str, object]:
     """Return the parsed body; raise `not json`, `not an object` or `too deep`."""
     try:
-        document = orjson.loads(body)
+        document: Part = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise SowlineError("not json", why_not_json(body, error)) from error
     if not isinstance(document, dict):
@@ -113,7 +114,7 @@ def copied(document: Any, leaf: Callable[[Any], Any]) -> Any:
     return copies[0][0]
 
 
-def _pairs(container: Any) -> list[tuple[Any, Any]]:
+def _pairs(container: dict[Any, Any] | list[Any]) -> list[tuple[Any, Any]]:
     return list(container.items() if isinstance(container, dict) else enumerate(container))
 
 
@@ -131,5 +132,5 @@ def _containers_at(top: Any) -> list[tuple[Any, Any, Any]]:
 
 
 def _kind(value: object) -> str:
-    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    kinds: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return kinds.get(type(value), "a number")

@@ -105,7 +105,7 @@ def parse_bookmark(text: str) -> dict[str, Positions]:
 
 
 def _parts(parts: Iterable[str]) -> Iterable[tuple[int, Position]]:
-    seen = set()
+    seen: set[int] = set()
     for part in parts:
         number, at, position = part.partition("@")
         # `isdecimal` alone would take the digits of other scripts. For more than 4,300 digits, `int` raises a

@@ -21,6 +21,7 @@ from sowline.model.bookmark import (
     parse_bookmark,
     read_time,
 )
+from sowline.model.json_parts import Part
 from sowline.model.position import invalid_bookmark
 
 POINTS_MAX = 1000
@@ -100,7 +101,7 @@ def parse_bookmark_range(bookmark: str | Sequence[str], up_to: str = "") -> Book
     return _ending(bookmark_range._replace(end=parse_point(up_to)))
 
 
-def _check_length(bookmark: str | Sequence[str], up_to: str) -> None:
+def _check_length(bookmark: str | Sequence[object], up_to: str) -> None:
     texts = [bookmark] if isinstance(bookmark, str) else [text for text in bookmark if isinstance(text, str)]
     length = sum(map(len, texts)) + len(up_to)
     if length > BOOKMARK_CHARS_MAX:
@@ -134,9 +135,9 @@ def _ending(bookmark_range: BookmarkRange) -> BookmarkRange:
     return bookmark_range
 
 
-def _array(text: str) -> Sequence[str]:
+def _array(text: str) -> Sequence[object]:
     try:
-        given = json.loads(text)
+        given: Part = json.loads(text)
     # Thousands of nested brackets exhaust the stack of the parser.
     except (json.JSONDecodeError, RecursionError):
         given = None
@@ -145,7 +146,7 @@ def _array(text: str) -> Sequence[str]:
     return given
 
 
-def _points(given: Sequence[str]) -> Iterator[Point]:
+def _points(given: Sequence[object]) -> Iterator[Point]:
     if not 1 <= len(given) <= POINTS_MAX:
         raise invalid_bookmark(f"expected a list of 1 to {POINTS_MAX} bookmarks, got {len(given)}")
     for text in given:

@@ -201,8 +201,9 @@ def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
     if not all(map(_is_object, deltas)):
         raise _NoDelta
     fields_of_deltas = [_fields(delta) for delta in deltas]
-    names = set().union(*fields_of_deltas)
-    named = {}
+    names: set[str] = set()
+    names.update(*fields_of_deltas)
+    named: dict[str, Any] = {}
     for name, value in _fields(now).items():
         if name in names:
             named[name] = _named(value, [fields[name] for fields in fields_of_deltas if name in fields])

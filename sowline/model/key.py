@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from hashlib import blake2b
-from operator import xor
 from typing import Any
 
 import orjson
 
 from sowline.errors import SowlineError
+from sowline.model.json_parts import Part
 
 KEY_BYTES_MAX = 4096
 SUPPLIED_BYTES_MAX = 255
@@ -121,7 +121,7 @@ def require_same_key(document: Mapping[str, Any], paths: Sequence[tuple[str, ...
 
 def _texts_of(text: str, count: int) -> list[str]:
     try:
-        texts = orjson.loads(text)
+        texts: Part = orjson.loads(text)
     except orjson.JSONDecodeError:
         texts = None
     if not isinstance(texts, list) or len(texts) != count or not all(isinstance(one, str) for one in texts):
@@ -132,7 +132,7 @@ def _texts_of(text: str, count: int) -> list[str]:
 
 
 def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    value: Any = document
+    value: Mapping[str, Any] | Part = document
     for step in path:
         if not isinstance(value, Mapping) or step not in value:
             raise SowlineError(
@@ -192,7 +192,10 @@ def digest_of(key: bytes) -> int:
 
 def hash_of(keys: Iterable[bytes]) -> int:
     """Return the XOR of the digests of SOW keys: the hash of a group, or of what a subscriber holds."""
-    return reduce(xor, map(digest_of, keys), 0)
+    hash = 0
+    for key in keys:
+        hash ^= digest_of(key)
+    return hash
 
 
 def murmur2(data: bytes) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Self
 import orjson
 
 from sowline.errors import SowlineError
+from sowline.model.json_parts import Part
 
 MIB: Final = 1024 * 1024
 HEADROOM_BYTES: Final = 64 * 1024
@@ -75,7 +76,7 @@ class Limits:
         return {name: value for name, value in named.items() if value is not None or name not in _OPTIONAL}
 
     @classmethod
-    def read(cls, given: Any) -> Self:
+    def read(cls, given: Mapping[str, Any] | Part) -> Self:
         """Return the limits from the fields that `fields` returned; raise ValueError if they are invalid."""
         if not isinstance(given, Mapping) or {*given, *_OPTIONAL} != set(_NAMES):
             raise ValueError(f"expected {', '.join(_NAMES)}, got {str(given)[:200]}")
@@ -119,7 +120,7 @@ def names_template(was: Limits, now: Limits) -> bool:
 def read_define(value: bytes | None) -> tuple[Limits, Limits]:
     """Return the limits before and after a `define` command; raise `bad definition`."""
     try:
-        given = orjson.loads(value or b"")
+        given: Part = orjson.loads(value or b"")
         if not isinstance(given, dict) or set(given) != {"was", "now"}:
             raise ValueError('expected {"was": …, "now": …}, got other fields')
         return Limits.read(given["was"]), Limits.read(given["now"])

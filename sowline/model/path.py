@@ -7,6 +7,7 @@ from sys import getsizeof
 from typing import Any
 
 from sowline.errors import SowlineError
+from sowline.model.json_parts import Part
 
 Document = dict[str, Any]
 """A parsed message body. Containers are exactly `dict` and `list`; values of other unknown types are ignored."""
@@ -32,7 +33,7 @@ TEXT_BYTES = 50
 """The memory of an empty text."""
 
 
-def value_bytes(value: object) -> int:
+def value_bytes(value: Part) -> int:
     """Return the estimated memory of a value, in bytes."""
     # A sum must lose with a value what it gained with it. Python's own figure of a text is larger once the text was
     # written as UTF-8, so the length counts (test_the_memory_of_a_value_stays_the_same).
@@ -126,7 +127,7 @@ def _members(nodes: Iterable[Any], name: str) -> list[Any]:
     return [node[name] for node in leaves(nodes) if isinstance(node, dict) and name in node]
 
 
-def _element(nodes: Iterable[Any], number: int) -> list[Any]:
+def _element(nodes: Iterable[Part], number: int) -> list[Any]:
     """Return the element with this number. A node that is not an array counts as one element, as in XML."""
     elements: list[Any] = []
     for node in nodes:
@@ -134,7 +135,7 @@ def _element(nodes: Iterable[Any], number: int) -> list[Any]:
     return elements[number : number + 1]
 
 
-def leaves(nodes: Iterable[Any]) -> Iterator[Any]:
+def leaves(nodes: Iterable[Part]) -> Iterator[Any]:
     """Yield all nodes that are not arrays, in order, from arrays of any depth (without recursion)."""
     pending = [iter(nodes)]
     while pending:
@@ -147,7 +148,7 @@ def leaves(nodes: Iterable[Any]) -> Iterator[Any]:
             pending.pop()
 
 
-def value_of(node: object) -> Value:
+def value_of(node: Part) -> Value:
     """Return the value of a node of a document: an object, an empty string and an empty array are NULL."""
     if isinstance(node, str):
         return node or None
@@ -184,7 +185,7 @@ def _flat_reader(name: str) -> Callable[[Document], Value]:
 
 def _deep_reader(path: Path, first: str, rest: list[Step]) -> Callable[[Document], Value]:
     def read(document: Document) -> Value:
-        node = document.get(first)
+        node: Any = document.get(first)
         for name in rest:
             if node.__class__ is not dict:
                 # Fields inside an array also count: `path.read` finds them. Other values have no fields.

@@ -5,8 +5,10 @@ tests find the methods without one.
 """
 
 import ast
+import importlib
 import inspect
 import json
+import pathlib
 import subprocess
 import sys
 import tomllib
@@ -39,6 +41,9 @@ UNSTATED = {
     "Ask": "is what a caller makes and passes on; its methods are for the client",
 }
 """Public classes whose methods need no line in `tests/typing/`, each with its reason."""
+
+TYPINGS = ROOT / ".ci" / "typings"
+"""Types of libraries that have none, or leave some out."""
 
 TYPED = sorted((ROOT / "tests" / "typing").glob("*.py"))
 
@@ -133,6 +138,34 @@ def test_public_signatures_have_no_any() -> None:
     )
 
 
+def unknown_to(owner: Any, body: list[ast.stmt]) -> Iterator[str]:
+    """Yield what a stub says that its module or class does not have."""
+    for one in body:
+        match one:
+            case ast.ClassDef(name) | ast.FunctionDef(name) if not hasattr(owner, name):
+                yield name
+            case ast.ClassDef(name):
+                yield from unknown_to(getattr(owner, name), one.body)
+            case ast.FunctionDef(name):
+                yield from unknown_parameters(getattr(owner, name), one.args)
+            case ast.AnnAssign(ast.Name(name)) if not hasattr(owner, name):
+                # Objects may have what their class has not.
+                is_set = f"self.{name} = " in inspect.getsource(owner)
+                if not is_set and name not in inspect.get_annotations(owner):
+                    yield name
+
+
+def unknown_parameters(function: Any, stated: ast.arguments) -> Iterator[str]:
+    """Yield parameters that a function does not take; a property takes none."""
+    if isinstance(function, property):
+        return
+    taken = inspect.signature(function).parameters
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+    for one in (*stated.args, *stated.kwonlyargs):
+        if one.arg not in taken and one.arg != "cls" and not takes_all:
+            yield f"{function.__name__}({one.arg})"
+
+
 @pytest.mark.parametrize(
     ("type", "found"),
     [
@@ -169,3 +202,19 @@ def test_modules_without_strict_types_are_needed(tmp_path: Path) -> None:
     faulty = {one["file"] for one in json.loads(done.stdout)["generalDiagnostics"]}
     clean = sorted(name for path, name in left_out.items() if path not in faulty)
     assert not clean, f"expected errors of strict types in {clean}, got none: remove it from pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    "stub", sorted(TYPINGS.rglob("*.pyi")), ids=lambda path: str(path.relative_to(TYPINGS))
+)
+def test_the_types_of_a_library_are_of_what_it_has(stub: Path) -> None:
+    """Each name in `.ci/typings` is one of the library, and each function takes the parameters that it has there."""
+    name = ".".join(stub.relative_to(TYPINGS).with_suffix("").parts).removesuffix(".__init__")
+    unknown = list(unknown_to(importlib.import_module(name), ast.parse(stub.read_text()).body))
+    assert not unknown, f"expected names of the library in {stub}, got {unknown}"
+
+
+def test_what_a_library_does_not_have_is_found() -> None:
+    """A function, a parameter, and an attribute."""
+    stub = "def gone(): ...\nclass PurePath:\n  left: int\n  name: str\n  def match(self, shape: str) -> bool: ..."
+    assert list(unknown_to(pathlib, ast.parse(stub).body)) == ["gone", "left", "match(shape)"]

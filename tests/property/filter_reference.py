@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import re2  # type: ignore[import-untyped,unused-ignore]
+import re2
 
 from sowline.language.filter.tree import (
     Affixed,

@@ -133,7 +133,7 @@ class ShardedQuery:
         self._note_elsewhere()
 
     @asynccontextmanager
-    async def _waiting(self, turn: QueryTurn | None) -> AsyncIterator[None]:
+    async def _waiting(self, turn: QueryTurn | None) -> AsyncGenerator[None, None]:
         """Let others run while this query waits for nodes: a part that has begun takes memory at its node."""
         if turn is not None and turn.is_taken:
             await self.close()

@@ -65,6 +65,7 @@ class Sink(Protocol):
     @property
     def is_large(self) -> bool:
         """Whether more waits for the client than its outbox may hold."""
+        ...
 
     def flush(self) -> None:
         """Send the changes that wait."""

@@ -225,7 +225,8 @@ class SharedStream:
 
     def note_begun(self, part: StreamPart, positions: PositionsByLog) -> bool:
         """Take the positions at which a node has begun; return whether it holds what it has announced."""
-        held = {(self._nodes.names.get(log, ""), number) for log, of in positions.items() for number in of}
+        names = self._nodes.names
+        held = frozenset((names.get(log, ""), number) for log, of in positions.items() for number in of)
         if held != part.share:
             return False
         if not self._has_begun:
@@ -322,16 +323,16 @@ class SharedStream:
 
 def deliver(message: NodeMessage, parts: Sequence[StreamPart]) -> None:
     """Send a message of a node to the members of all streams that it is for: one message for each client."""
-    is_change = message.command in ("publish", "oof")
-    if is_change:
+    live = None
+    if message.command in ("publish", "oof"):
         log, number, position = read_position(message.bookmark)
         positions = {log: {number: position}}
+        live = LiveMessage(message, log, number, position)
     else:
         positions = parse_bookmark(message.bookmark)
     parts[0].stream.note_shown(parts[0].url, positions)
     streams = [part.stream for part in parts if part.has_begun]
-    if is_change:
-        live = LiveMessage(message, log, number, position)
+    if live is not None:
         for members in _due(live, streams):
             put_to_client(live, members)
     for stream in streams:

@@ -5,7 +5,7 @@ Everything about these subscriptions ends with them, including a checksum that t
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from enum import Enum, auto
 from functools import partial
@@ -55,6 +55,7 @@ class Fed(Protocol):
 
     async def take(self, part: Part, received: NodeMessage) -> bool:
         """Send a change, or the bookmark of an idle node; return False if it was not sent: the flow ends."""
+        ...
 
     def note_acknowledged(self) -> None:
         """Note that a node has acknowledged something."""
@@ -182,6 +183,8 @@ class NodeFlow:
                 await self._note_ack(part, received)
             case "group_begin":
                 return Renewed(received.reset)
+            case _:
+                pass
         return None
 
     async def _take(self, received: NodeMessage, part: Part) -> Ending | None:
@@ -227,7 +230,7 @@ class NodeFlow:
     # checksums
 
     @asynccontextmanager
-    async def checksum(self) -> AsyncIterator[NodeChecksums]:
+    async def checksum(self) -> AsyncGenerator[NodeChecksums, None]:
         """Lend the checksum of the records that the client should hold; messages of the nodes wait during the block.
 
         Raise `shard unavailable`, `not ready`, or the error of a node.

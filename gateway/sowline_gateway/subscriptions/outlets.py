@@ -40,6 +40,7 @@ class Outlet(Protocol):
     @property
     def sent(self) -> PositionsByLog:
         """The positions up to which the client was sent everything."""
+        ...
 
     def begin(self, parts: Sequence[Part], positions: PositionsByLog) -> None:
         """Take the messages of these nodes from these positions on; drop changes that were not sent."""

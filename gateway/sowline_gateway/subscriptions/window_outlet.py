@@ -39,7 +39,8 @@ class WindowOutlet:
 
     def put_replacement(self, opened: OpenedWindow, mark: Mark) -> Result:
         """Send which records leave the client's window, and a group of those that it lacks; return its counts."""
-        due, lacked = self.held.replaced(opened.merged, self._asked), set()
+        due = self.held.replaced(opened.merged, self._asked)
+        lacked: set[bytes] = set()
         bookmark = format_bookmark(self.held.positions)
         for key, delivery in due:
             if delivery.command != OOF:

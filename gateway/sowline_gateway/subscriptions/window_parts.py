@@ -230,6 +230,8 @@ class WindowParts:
                         client.note_idle()
                     case "group_begin":
                         return
+                    case _:
+                        pass
         except NodeLost:
             return
 

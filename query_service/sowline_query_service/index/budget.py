@@ -15,9 +15,11 @@ class Holder(Protocol):
     @property
     def nbytes(self) -> int:
         """The memory of all indexes, in bytes."""
+        ...
 
     def bytes_of(self, path: Path) -> int:
         """Return the memory of one memo index, in bytes."""
+        ...
 
     def drop(self, path: Path, *, was_alone: bool) -> None:
         """Drop a memo index; `was_alone` if it does not fit even after all others were dropped."""

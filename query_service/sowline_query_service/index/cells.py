@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sowline.model.json_parts import Part
 from sowline.model.path import value_of
 from sowline_query_service.index.dictionary import Dictionary
 
@@ -54,7 +55,7 @@ class Cells:
     codes: NDArray[np.uint32] | None
 
 
-def cell_of(value: object, dictionary: Dictionary) -> Cell:
+def cell_of(value: Part | Absence, dictionary: Dictionary) -> Cell:
     """Return the cell of one value; add a new string to the dictionary."""
     match value:
         # In a filter, an empty string is NULL (test_a_value_has_a_kind).
@@ -70,7 +71,8 @@ def cell_of(value: object, dictionary: Dictionary) -> Cell:
             return DOUBLE, value, 0
         case Absence():
             return NO_ROW, nan, 0
-    return NULL if value_of(value) is None else HARD, nan, 0
+        case _:
+            return NULL if value_of(value) is None else HARD, nan, 0
 
 
 def cells_of(values: Sequence[Any], dictionary: Dictionary) -> Cells:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sowline.model.json_parts import Part
 from sowline.model.path import Path
-from sowline_query_service.index.cells import ABSENT, HARD, NO_ROW, Cells, cell_of, cells_of
+from sowline_query_service.index.cells import ABSENT, HARD, NO_ROW, Absence, Cells, cell_of, cells_of
 from sowline_query_service.index.dictionary import Dictionary
 from sowline_query_service.index.verdicts import Verdicts
 
@@ -79,7 +80,7 @@ class Column:
         assert self.numbers is None or len(self.numbers) == len(self.kinds), "a row has a number and a kind"
         assert self.codes is None or len(self.codes) == len(self.kinds), "a row has a code and a kind"
 
-    def put(self, row: int, value: object) -> None:
+    def put(self, row: int, value: Part | Absence) -> None:
         """Set the value of one row, as in the document or as a path's reader returns it."""
         self.reserve(row + 1)
         kind, number, code = cell_of(value, self.dictionary)
@@ -143,7 +144,8 @@ class Column:
             renumbered[used] = np.arange(1, len(used) + 1)
             self.codes = renumbered[self.codes].astype(np.min_scalar_type(len(used)))
             texts = self.dictionary.texts
-            self.dictionary.rebuild(texts[code] for code in used.tolist())
+            kept: list[int] = used.tolist()
+            self.dictionary.rebuild(texts[code] for code in kept)
             assert len(self.dictionary) == len(used) + 1, "the strings that are in rows are left"
         # Counting reads every row. At twice the size, a change costs little on average.
         self._rebuild_at = max(SPARE_TEXTS, 2 * len(self.dictionary))

@@ -116,7 +116,8 @@ def _fill(
         return
     filled: list[Cells] = []
     for column, read, given in zip(columns, read_left, found, strict=True):
-        numbers, codes, left = given.numbers, given.codes, given.left
+        numbers, codes = given.numbers, given.codes
+        left: list[int] = given.left
         cells = Cells(
             np.frombuffer(given.kinds, np.uint8),
             None if numbers is None else np.frombuffer(numbers),

@@ -5,7 +5,6 @@ A test takes a range of rows, or some rows by number, and returns a mask. Its an
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from operator import and_, or_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,12 +57,12 @@ def any_of(tests: Sequence[RowTest]) -> RowTest:
     """Return the rows of any of the tests."""
     if not tests:
         return nowhere
-    return tests[0] if len(tests) == 1 else lambda rows: reduce(or_, (test(rows) for test in tests))
+    return tests[0] if len(tests) == 1 else lambda rows: reduce(np.bitwise_or, (test(rows) for test in tests))
 
 
 def all_of(tests: Sequence[RowTest]) -> RowTest:
     """Return the rows of all of the tests."""
-    return lambda rows: reduce(and_, (test(rows) for test in tests))
+    return lambda rows: reduce(np.bitwise_and, (test(rows) for test in tests))
 
 
 def nowhere(rows: Rows) -> Mask:
@@ -129,9 +128,10 @@ def _texts_equalled(node: Node, judge: Judge) -> tuple[Sequence[str], bool] | No
         case Comparison("="), _:
             value = _constant_of(node)
             return ([value], True) if isinstance(value, str) else None
-        case In(_, items), Membership(compares_texts_only=True):
+        case In(_, items), _ if isinstance(judge, Membership) and judge.compares_texts_only:
             return list(judge.texts), None not in map(_value, items)
-    return None
+        case _:
+            return None
 
 
 def _code_test(column: Column, found: Sequence[int]) -> RowTest | None:
@@ -197,10 +197,11 @@ def _number_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowT
         case Between(_, low, high), _:
             ends = bound(">=", _value(low)), bound("<=", _value(high))
             return _both_ends_test(column, ends, wanted)
-        case In(_, items), Membership():
+        case In(_, items), _ if isinstance(judge, Membership):
             return _member_test(column, judge, wanted, None not in map(_value, items))
-    forms = {BOOLEAN: bool} if _asks_for_many_texts(node, column) else _FORMS
-    return _judged_numbers_test(column, judge, wanted, forms)
+        case _:
+            forms = {BOOLEAN: bool} if _asks_for_many_texts(node, column) else _FORMS
+            return _judged_numbers_test(column, judge, wanted, forms)
 
 
 def _bound_test(column: Column, relation: Bound | None, wanted: bool) -> RowTest | None:

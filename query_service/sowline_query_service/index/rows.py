@@ -338,7 +338,7 @@ class Rows:
 class NoRows(Rows):
     """The rows of a topic without a SOW, which keeps none."""
 
-    def put(self, *change: object) -> None:
+    def put(self, *change: object, **named: object) -> None:
         """Keep nothing."""
 
 
@@ -405,7 +405,8 @@ class Captured:
     def hash(self, chosen: RowNumbers) -> int:
         """Return the XOR of the digests of the chosen records' SOW keys."""
         if self.digests is None:
-            return hash_of(self.keys[at] for at in chosen.tolist())
+            found: list[int] = chosen.tolist()
+            return hash_of(self.keys[at] for at in found)
         return int(np.bitwise_xor.reduce(self.digests[chosen]))
 
 

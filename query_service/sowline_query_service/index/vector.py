@@ -78,7 +78,8 @@ def _is_vectorisable(node: Node) -> bool:
             return True
         case In(Field(), items) | Affixed(_, Field(), items):
             return all(isinstance(item, Literal) for item in items)
-    return False
+        case _:
+            return False
 
 
 def needed_paths(terms: Iterable[Node]) -> frozenset[Path]:
@@ -176,8 +177,9 @@ def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> Ro
             return all_of(tests) if isinstance(node, And) is wanted else any_of(tests)
         case Literal():
             return _constant_test(columns, truth(constant(node)) is wanted)
-    (path,) = paths_of(node)
-    return row_test(node, columns[path], wanted)
+        case _:
+            (path,) = paths_of(node)
+            return row_test(node, columns[path], wanted)
 
 
 def _constant_test(columns: Mapping[Path, Column], holds: bool) -> RowTest:

@@ -97,7 +97,8 @@ def _written(*arrays: NDArray[Any]) -> bytes:
 
 def _read(data: bytes) -> list[NDArray[Any]]:
     """Return the arrays as views of the bytes."""
-    file, arrays = BytesIO(data), []
+    file = BytesIO(data)
+    arrays: list[NDArray[Any]] = []
     while file.tell() < len(data):
         np.lib.format.read_magic(file)
         shape, _, kind = np.lib.format.read_array_header_1_0(file)

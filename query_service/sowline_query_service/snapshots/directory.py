@@ -108,7 +108,7 @@ class SnapshotDirectory:
             manifest = self.manifest(topic, partition)
         except Unreadable:
             manifest = None
-        used = set() if manifest is None else {f"{partition}.{MANIFEST}", manifest.data}
+        used: set[str] = set() if manifest is None else {f"{partition}.{MANIFEST}", manifest.data}
         for path in (self._topics / topic).glob(f"{partition}.*"):
             if path.name not in used:
                 path.unlink(missing_ok=True)

@@ -29,12 +29,15 @@ class End(Protocol):
 
     def takes(self, number: int, change: Change) -> bool:
         """Whether a change of a partition is before the end."""
+        ...
 
     def is_reached(self, number: int) -> bool:
         """Whether the replica has everything of a partition that is before the end."""
+        ...
 
     def final_position(self, number: int, position: Position) -> Position:
         """Return the last position of a subscription that was sent everything up to `position`."""
+        ...
 
     async def settle(self) -> None:
         """Determine the positions that the replica must reach."""

@@ -1,7 +1,7 @@
 """The live windows that one subscription keeps open: its own, and, for a while, that of the replaced subscription."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from sowline.serving.query_slots import QuerySlot
@@ -40,7 +40,7 @@ class PageRefills:
         return Query([self._topic], selection, self._context.limits)
 
     @asynccontextmanager
-    async def begun(self, count: int) -> AsyncIterator[Query]:
+    async def begun(self, count: int) -> AsyncGenerator[Query, None]:
         """Wait for a turn, and return a query of the first `count` records, at the instant at which this returns."""
         slot = self._new_slot()
         try:

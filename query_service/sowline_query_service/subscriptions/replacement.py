@@ -151,7 +151,8 @@ class ReplacementQuery(Query):
 
     def _unchanged_leave(self, topic_slice: TopicSlice, rows: RowNumbers) -> None:
         captured = topic_slice.captured
-        for at in np.searchsorted(captured.rows, rows).tolist():
+        found: list[int] = np.searchsorted(captured.rows, rows).tolist()
+        for at in found:
             body = captured.bodies[at]
             delivery = Delivery(OOF, body, MATCH, body, captured.rare_of(at).known)
             self.leaving.append(Leaving(topic_slice.name, captured.keys[at], delivery))

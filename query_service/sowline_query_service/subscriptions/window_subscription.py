@@ -267,7 +267,7 @@ class WindowSubscription(LedSubscription):
         """Send which records leave the client's window; return those that it lacks."""
         viewer, topic = self.viewer, self.topic
         bookmark = topic.bookmark(viewer.positions)
-        lacked = set()
+        lacked: set[bytes] = set()
         for key, delivery in window.difference(viewer):
             if delivery.command == PUBLISH:
                 lacked.add(key)

@@ -4,10 +4,11 @@ A fanout that begins again after a failure repeats its last messages. Its reader
 newer than the last one of the partition. What they keep must have no gap, and a repeat must equal the first message.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from sowline.check.history import MessageRead, ReadEnded, ReadOpened
-from sowline.check.judge.bookmarks import BEFORE_ALL, named_position, read_bookmark
+from sowline.check.judge.bookmarks import BEFORE_ALL, Partition, Position, named_position, read_bookmark
 from sowline.check.judge.reads import BrokenBy, Segment
 from sowline.check.judge.truth import TopicTruth
 from sowline.check.judge.verdict import Guarantee, Judgment
@@ -34,7 +35,7 @@ class FanoutJudge:
         Later changes, such as an expiry after the last subscription was left, may be known from the fanout alone
         (test_changes_after_the_last_bookmark).
         """
-        last = {} if ended is None else read_bookmark(ended.bookmark)
+        last: Mapping[Partition, Position] = {} if ended is None else read_bookmark(ended.bookmark)
         for message in self._messages:
             stand = named_position(message.bookmark)
             if stand is not None and stand[1] > last.get(stand[0], BEFORE_ALL):

@@ -10,6 +10,9 @@ from sowline.check.history import EVERY, ORDER, TERM, DeltaParts, TotalsOf
 
 Body = Mapping[str, Any]
 
+Value = dict[str, Any] | list[Any] | str | int | float | None
+"""What a field of a body holds."""
+
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "<": operator.lt,
@@ -67,11 +70,11 @@ def totals_of(totals: TotalsOf, records: Iterable[Body]) -> dict[str, Body]:
     }
 
 
-def merged(body: Body | None, delta: Body) -> dict[str, Any]:
+def merged(body: Body | None, delta: Mapping[str, Value]) -> dict[str, Any]:
     """Return a record with the fields of a delta: objects merge field by field, other values are replaced."""
     result = dict(body or {})
     for name, value in delta.items():
-        held = result.get(name)
+        held: Value = result.get(name)
         result[name] = merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
     return result
 
@@ -85,14 +88,14 @@ def delta_applied(body: Body | None, delta: DeltaParts) -> tuple[Body | None, st
         return body, "condition_false"
     result = {name: value for name, value in {**held, **delta.fields}.items() if name not in delta.removed}
     for name, added in delta.added.items():
-        before = held.get(name)
+        before: Value = held.get(name)
         result[name] = sorted({*(before if isinstance(before, list) else ()), *added})
     return result, "noop" if result == body else "applied"
 
 
 def without(body: Body, paths: Iterable[str]) -> dict[str, Any]:
     """Return a record without the fields at paths such as `/note`; those of objects such as `/size/unit` too."""
-    result = dict(body)
+    result: dict[str, Value] = dict(body)
     for path in paths:
         name, _, rest = path.removeprefix("/").partition("/")
         if not rest:

@@ -54,6 +54,8 @@ class ViewReads:
             # (test_without_a_position_of_the_source).
             case "progress" if message.bookmark in self._known:
                 self._compare(opened.read, held, self._known[message.bookmark], message.bookmark)
+            case _:
+                pass
 
     def _end_group(self, opened: ReadOpened, message: MessageRead) -> None:
         self._reached[opened.read] = dict(read_bookmark(message.bookmark))

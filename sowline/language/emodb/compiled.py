@@ -59,7 +59,7 @@ class Canonical(Generic[Node]):
         return f"{type(self).__name__}({self.text!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Canonical) and type(self) is type(other) and self.text == other.text
+        return type(other) is type(self) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)

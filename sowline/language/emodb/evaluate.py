@@ -44,8 +44,9 @@ from sowline.language.emodb.values import (
     same,
     set_key,
 )
+from sowline.model.json_parts import Part
 
-Given = Json | Undefined
+Given = Part | Undefined
 
 
 def apply(delta: Delta, value: Given, about: Intrinsics) -> Given:
@@ -165,15 +166,15 @@ def _contains(test: Contains, value: Given, about: Intrinsics) -> bool:
     return wanted == elements if test.which == "Only" else wanted <= elements
 
 
-def _compare(test: ComparisonTest, value: Json, about: Intrinsics) -> bool:
-    operand: Json = test.operand
-    if type(value) is str and type(operand) is str:
+def _compare(test: ComparisonTest, value: Any, about: Intrinsics) -> bool:
+    operand: Any = test.operand
+    if type(operand) is str:
+        if type(value) is not str:
+            return False
         one, other = utf16(value), utf16(operand)
         return _VERDICTS[test.operator]((one > other) - (one < other))
     # By `type`: a boolean is an int to `isinstance`, but no number here (test_a_condition_holds_for_values).
-    if type(operand) is not str and type(value) in (int, float):
-        return _VERDICTS[test.operator](compare_numbers(value, operand))
-    return False
+    return type(value) in (int, float) and _VERDICTS[test.operator](compare_numbers(value, operand))
 
 
 _VERDICTS: dict[str, Callable[[int], bool]] = {

@@ -19,13 +19,13 @@ def json_text(value: Any) -> str:
         return _scalar_text(value)
     pieces: list[str] = []
     # A stack of what remains, instead of recursion: text, or a container that is not written yet.
-    rest: list[Any] = [value]
+    rest: list[str | list[Any] | dict[str, Any]] = [value]
     while rest:
         part = rest.pop()
-        if type(part) is str:
+        if isinstance(part, str):
             pieces.append(part)
         else:
-            rest.extend(reversed(_array(part) if type(part) is list else _object(part)))
+            rest.extend(reversed(_array(part) if isinstance(part, list) else _object(part)))
     return "".join(pieces)
 
 

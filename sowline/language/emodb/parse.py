@@ -15,6 +15,7 @@ from sowline.language.emodb.errors import BAD_CONDITION, BAD_DELTA, DocumentErro
 from sowline.language.emodb.lexer import DocumentLexer, Lexeme, Malformed, whole
 from sowline.language.emodb.parse_errors import complaint
 from sowline.language.emodb.tree import Condition, Delta, LiteralDelta
+from sowline.language.emodb.values import Json
 from sowline.model.nesting import NESTING_MAX
 from sowline.native import raise_unless_panic
 
@@ -56,17 +57,18 @@ def _plain_delta(text: str) -> Delta | None:
     """Return the tree of a delta that is one lexeme from a brace on; None if it is anything else, or invalid."""
     found = None if _native is None else _natively(_native, text)
     if found is not None:
-        return LiteralDelta(found) if type(found) is dict else plain_map(found)
+        return LiteralDelta(found) if isinstance(found, dict) else plain_map(found)
     lexeme = whole(text)
     if lexeme is None:
         return None
     return LiteralDelta(lexeme.value) if lexeme.type == "VALUE" else members_delta(lexeme.value)
 
 
-def _natively(module: ModuleType, text: str) -> Any:
+def _natively(module: ModuleType, text: str) -> dict[str, Json] | list[tuple[str, Json]] | None:
     """Return the value of a plain object, or the sorted entries of a plain map; None if only Python can read it."""
     try:
-        return module.plain_delta(text)
+        plain: dict[str, Json] | list[tuple[str, Json]] | None = module.plain_delta(text)
+        return plain
     except BaseException as error:
         raise_unless_panic(error, "deltas")
         # A panic is a fault of the core, and the next delta may cause it again (test_after_a_panic_python_reads).
@@ -78,13 +80,13 @@ def _read(text: str, start: str, reason: str) -> Any:
     """Parse the whole text by the rule `start`."""
     parser = _parser(start).parse_interactive(text)
     try:
-        lexemes = parser.lexer_thread.lex(parser.parser_state)  # type: ignore[no-untyped-call]
+        lexemes: Iterator[Lexeme] = parser.lexer_thread.lex(parser.parser_state)
         for lexeme in islice(lexemes, LEXEMES_MAX):
             parser.feed_token(lexeme)
         _check_exhausted(lexemes)
-        return parser.feed_token(Lexeme("$END", None, len(text), len(text)))  # type: ignore[arg-type]
+        return parser.feed_token(Lexeme("$END", None, len(text), len(text)))
     except UnexpectedToken as error:
-        raise complaint(text, error.token, parser.accepts(), reason) from None  # type: ignore[no-untyped-call]
+        raise complaint(text, error.token, parser.accepts(), reason) from None
     except (Malformed, Misused) as error:
         sentence = f"{error}, at {location(text, error.position)}"
         raise DocumentError(reason, sentence, error.position) from None

@@ -33,7 +33,7 @@ def _allowed(node: Node) -> Node:
     """Return the node without reserved keys; the node itself if it has none. Each level takes one call."""
     match node:
         case Conditional(cases, otherwise):
-            allowed = []
+            allowed: list[tuple[Condition, Node]] = []
             # A loop, because a comprehension would take a second call on the stack for each level
             # (test_the_deepest_delta_is_folded).
             for test, inner in cases:

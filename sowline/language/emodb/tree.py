@@ -8,6 +8,7 @@ their texts are equal.
 from dataclasses import dataclass
 
 from sowline.language.emodb.values import Json
+from sowline.model.json_parts import Part
 
 Entries = tuple[tuple[str, "Delta"], ...]
 Tests = tuple[tuple[str, "Condition"], ...]
@@ -17,7 +18,7 @@ Tests = tuple[tuple[str, "Condition"], ...]
 class LiteralDelta:
     """The value itself, for every previous value."""
 
-    value: Json
+    value: Part
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 Numbers are integers of 64 bits or doubles. As values, `1` and `1.0` differ, and so do `0.0` and `-0.0`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import cmp_to_key
 from typing import Any, Final
@@ -68,8 +68,7 @@ def set_key(value: Json) -> tuple[int, Any]:
 
     Arrays and objects sort by their canonical text.
     """
-    key: tuple[int, Any] = _SET_KEYS[type(value)](value)
-    return key
+    return _SET_KEYS[type(value)](value)
 
 
 def as_set(values: Iterable[Json]) -> list[Json]:
@@ -88,7 +87,7 @@ def _first_of_ties(keyed: list[tuple[tuple[int, Any], Json]]) -> Iterator[Json]:
 
 _number_key = cmp_to_key(compare_numbers)
 
-_SET_KEYS: dict[type, Any] = {
+_SET_KEYS: dict[type, Callable[[Any], tuple[int, Any]]] = {
     type(None): lambda null: (0, None),
     bool: lambda flag: (1, flag),
     list: lambda array: (2, utf16(json_text(array))),

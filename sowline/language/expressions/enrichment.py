@@ -25,6 +25,7 @@ from sowline.language.filter.functions import FUNCTIONS
 from sowline.language.filter.parse import parse_enriched
 from sowline.language.filter.printer import text_of
 from sowline.language.filter.tree import Call, Field, FieldOf, Node, rebuilt, walk
+from sowline.model.json_parts import Part
 from sowline.model.merge import merge, take_out
 from sowline.model.path import Document, Path, Value
 
@@ -168,7 +169,7 @@ class _StageStep:
         if value is None and self.optional:
             return self._remove(document)
         for name in self.above:
-            below = document.get(name)
+            below: Part = document.get(name)
             if not isinstance(below, dict):
                 below = document[name] = {}
             document = below
@@ -177,7 +178,7 @@ class _StageStep:
 
     def _remove(self, document: Document) -> bool:
         for name in self.above:
-            below = document.get(name)
+            below: Part = document.get(name)
             if not isinstance(below, dict):
                 return False
             document = below

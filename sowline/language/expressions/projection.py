@@ -90,7 +90,7 @@ class Projection:
 
     def shown_at(self, names: Names) -> Keys:
         """Return the paths at which a result has an unchanged field of the record."""
-        shown = []
+        shown: list[Names] = []
         for field in self.fields:
             read = field.expression.path.steps if isinstance(field.expression, Field) else None
             if read is not None and names[: len(read)] == read:

@@ -67,9 +67,10 @@ def holds(node: Node) -> Test:
             return any_holds([holds(term) for term in terms])
         case Literal():
             return always(truth(constant(node)) is True)
-    one = judged(node)
-    short = shortcut(node, *one) if one else None
-    return short or is_exactly(True, verdict(node))
+        case _:
+            one = judged(node)
+            short = shortcut(node, *one) if one else None
+            return short or is_exactly(True, verdict(node))
 
 
 def fails(node: Node) -> Test:
@@ -81,9 +82,10 @@ def fails(node: Node) -> Test:
             return any_holds([fails(term) for term in terms])
         case Or(terms):
             return all_hold([fails(term) for term in terms])
-    # Not the opposite of `holds`: a condition that is NULL neither holds nor fails, and NOT must not make it TRUE
-    # (test_null_is_neither_true_nor_false).
-    return is_exactly(False, verdict(node))
+        # Not the opposite of `holds`: a condition that is NULL neither holds nor fails, and NOT must not make it TRUE
+        # (test_null_is_neither_true_nor_false).
+        case _:
+            return is_exactly(False, verdict(node))
 
 
 def verdict(node: Node) -> Judgment:

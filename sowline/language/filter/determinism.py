@@ -13,6 +13,7 @@ class HasTree(Protocol):
     @property
     def tree(self) -> Node:
         """The tree from which it was compiled."""
+        ...
 
 
 def nondeterministic(tree: Node) -> tuple[str, ...]:
@@ -45,7 +46,8 @@ def with_time(tree: Node, now: Node) -> Node:
             return Call("DATE", (now, *(with_time(zone, now) for zone in zones)))
         case Call("TODAY_UTC"):
             return Call("DATE_UTC", (now,))
-    return rebuilt(tree, lambda node: with_time(node, now))
+        case _:
+            return rebuilt(tree, lambda node: with_time(node, now))
 
 
 def _calls(tree: Node) -> list[Call]:

@@ -127,10 +127,10 @@ def _read(text: str, start: str, what: str) -> Any:
     # Token by token: an error names the token before the refused one.
     previous: Token | None = None
     try:
-        for token in parser.lexer_thread.lex(parser.parser_state):  # type: ignore[no-untyped-call]
+        for token in parser.lexer_thread.lex(parser.parser_state):
             parser.feed_token(token)
             previous = token
-        return parser.feed_eof(previous)  # type: ignore[no-untyped-call]
+        return parser.feed_eof(previous)
     except UnexpectedInput as error:
         raise complaint(text, error, previous, what) from None
 

@@ -39,7 +39,7 @@ def complaint(text: str, error: UnexpectedInput, previous: Token | None, what: s
 
     `what` says for the message what the text is, for example `filter`.
     """
-    token = error.token if isinstance(error, UnexpectedToken) else None
+    token: Token | None = error.token if isinstance(error, UnexpectedToken) else None
     at_end = token is not None and token.type == "$END"
     column = (len(text) if at_end else error.pos_in_stream or 0) + 1
     found = "" if at_end else _found(text, column, token)

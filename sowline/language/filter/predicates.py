@@ -49,7 +49,8 @@ def judged(node: Node) -> tuple[Node, Judge] | None:
         case In(operand, items):
             literals = [constant(item) for item in items if isinstance(item, Literal)]
             return (operand, Membership(literals)) if len(literals) == len(items) else None
-    return None
+        case _:
+            return None
 
 
 def _comparison(name: str, literal: Scalar) -> Judge:

@@ -9,7 +9,7 @@ on the size of the program.
 import re
 from typing import Any
 
-import re2  # type: ignore[import-untyped,unused-ignore]
+import re2
 
 PATTERN_BYTES_MAX = 4096
 PATTERN_SIZE_MAX = 4096

@@ -40,9 +40,10 @@ def _of_member(node: Node, name: str, judge: Judge) -> Test:
             return _text_test(name, compile_pattern(pattern, raw=raw), judge)
         case Between(_, Literal(int() | float() as low), Literal(int() | float() as high)):
             return _between_numbers(name, low, high, judge)
-    if isinstance(judge, Affixes):
-        return _text_test(name, judge.test, judge)
-    return _membership(name, judge) if isinstance(judge, Membership) else _judged(name, judge)
+        case _ if isinstance(judge, Affixes):
+            return _text_test(name, judge.test, judge)
+        case _:
+            return _membership(name, judge) if isinstance(judge, Membership) else _judged(name, judge)
 
 
 def _descending(parents: list[str], test: Test, path: Path, judge: Judge) -> Test:
@@ -114,7 +115,7 @@ def _between_numbers(name: str, low: float, high: float, judge: Judge) -> Test:
 
 def _text_test(name: str, matches: TextTest, judge: Judge) -> Test:
     def test(document: Document) -> bool:
-        value = document.get(name)
+        value: Any = document.get(name)
         if value.__class__ is str:
             return value != "" and matches(value) is True
         return value is not None and judge(value_of(value)) is True

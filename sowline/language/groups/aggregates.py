@@ -27,6 +27,7 @@ class AggregateState(Protocol):
     @property
     def nbytes(self) -> int:
         """The estimated memory in bytes of the values that it keeps; 0 if it keeps none."""
+        ...
 
     def add(self, value: Scalar) -> None:
         """Add a value."""

@@ -1,10 +1,11 @@
 """The records of a group in the order of their last changes, for fields that show the latest record."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sortedcontainers import SortedDict
 
+from sowline.model.json_parts import Part
 from sowline.model.path import Value, value_bytes
 
 Order = tuple[Any, ...]
@@ -17,6 +18,24 @@ RECORD_BYTES = 400
 """The memory of a record's order and SOW key, and of the list of its values."""
 
 
+_Ordered = tuple[Order, bytes]
+"""By what records are sorted: the order, then the SOW key."""
+
+
+class _Records(Protocol):
+    """What a state needs of a `SortedDict`."""
+
+    def __setitem__(self, ordered: _Ordered, values: Sequence[Value], /) -> None: ...
+
+    def pop(self, ordered: _Ordered, /) -> Sequence[Value]:
+        """Remove the values of a record, and return them."""
+        ...
+
+    def peekitem(self, index: int, /) -> tuple[_Ordered, Sequence[Value]]:
+        """Return the order, the SOW key and the values of a record by its index."""
+        ...
+
+
 class Latest:
     """The values, in each record of a group, of the fields that are neither grouped by nor aggregated."""
 
@@ -25,7 +44,8 @@ class Latest:
     def __init__(self) -> None:
         # All records are kept, and not only the latest: when that one leaves, the next one shows its fields
         # (test_the_latest_record_leaves).
-        self._values = SortedDict()
+        values: Any = SortedDict()  # `Any`, because the library has no types
+        self._values: _Records = values
         self.nbytes = ORDER_BYTES
         """The estimated memory of the records, in bytes."""
 
@@ -48,6 +68,7 @@ class Latest:
         """Add the record that another state exported."""
         # JSON makes lists of tuples, and these do not compare with the orders of this state
         # (test_the_latest_of_several_processes).
+        order: Sequence[Part]
         order, sow_key, values = exported
         self.add(
             tuple(tuple(part) if isinstance(part, list) else part for part in order), sow_key.encode(), values
@@ -55,5 +76,4 @@ class Latest:
 
     def values(self) -> Sequence[Value]:
         """Return the fields of the record that changed last; there must be one."""
-        values: Sequence[Value] = self._values.peekitem(-1)[1]
-        return values
+        return self._values.peekitem(-1)[1]

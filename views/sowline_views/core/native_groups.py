@@ -149,7 +149,7 @@ class NativeGroupedStates(GroupedStates):
 
     def take_loaded(self) -> Iterator[StateChange]:
         """Yield the states of all groups."""
-        made = self._called(self._native.records)
+        made: list[tuple[bytes, bytes | None]] = self._called(self._native.records)
         # Python yields groups in the order of their SOW keys.
         made.sort(key=lambda one: hashed(self._domain, one[0].decode()))
         assert all(state is not None for _, state in made), "a group that was loaded has a state"
@@ -232,7 +232,8 @@ def _argument(tree: Node) -> _Argument:
         # The native core has 64-bit integers. `type`, because `True` matches `int()` too.
         case Literal(int() as number) if type(number) is int and abs(number) < _INTEGER_END:
             return _Argument((), number)
-    raise _OtherThanPlain
+        case _:
+            raise _OtherThanPlain
 
 
 _INTEGER_END: Final = 1 << 63
@@ -247,7 +248,8 @@ def _conditions(tree: Node) -> list[_Condition]:
             return [_Condition(_names(path), [_text(item) for item in items])]
         case Comparison("=", Field(path), item) | Comparison("=", item, Field(path)):
             return [_Condition(_names(path), [_text(item)])]
-    raise _OtherThanPlain
+        case _:
+            raise _OtherThanPlain
 
 
 def _text(item: Node) -> str:

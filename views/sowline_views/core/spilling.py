@@ -31,6 +31,7 @@ class SpillDisk(Protocol):
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries whose keys begin with `prefix`, without it, as they are when the scan begins."""
+        ...
 
     def remove(self, prefix: bytes) -> None:
         """Remove the entries whose keys begin with `prefix`."""

@@ -40,17 +40,21 @@ class States(Protocol):
 
     def change(self, change: Change) -> list[StateChange]:
         """Apply a change; return the states that it changes, each of a different group."""
+        ...
 
     def replace(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[StateChange]:
         """Replace a document with another, each None if absent; return the changed states."""
+        ...
 
     def order_of(self, change: Change) -> Order:
         """Return when a change was made, to compare it with others."""
+        ...
 
     def take_loaded(self) -> Iterator[StateChange]:
         """Yield the states after a load, once."""
+        ...
 
 
 def states_of(view: ComputedTopic, partition: int) -> States:

@@ -15,7 +15,7 @@ CRC64_XZ = (64, 0xC96C5795D7870F42)
 
 @cache
 def _table(bits: int, polynomial: int) -> tuple[int, ...]:
-    table = []
+    table: list[int] = []
     for byte in range(256):
         remainder = byte
         for _ in range(8):

@@ -46,7 +46,7 @@ EVERY_KIND: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "kind"), EVERY_KIND)
-def test_each_value_has_its_kind_however_it_is_put(column: Column, value: object, kind: int) -> None:
+def test_each_value_has_its_kind_however_it_is_put(column: Column, value: Any, kind: int) -> None:
     """Alone, in a batch of its like, and in a batch of everything."""
     column.put(0, value)
     column.put_rows(slice(1, 4), [value] * 3)

@@ -160,7 +160,8 @@ def test_arrays_nest_without_limit() -> None:
 
 def test_a_value_of_an_unknown_type_is_no_value() -> None:
     """What is neither a string nor a number nor a boolean has no value."""
-    assert value_of(object()) is None
+    unknown: Any = object()
+    assert value_of(unknown) is None
     assert value_of([b"x", 1]) == [1]
 
 
