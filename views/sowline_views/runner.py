@@ -73,9 +73,11 @@ class ViewRunner(Runner[PartialsOutput]):
 
     def _turn(self) -> None:
         is_busy = self._advance_loads()
-        messages = self._poll(0.0 if is_busy else self._poll_seconds())
+        # Before the next poll, which `_take_joined` may make. A partition that is lost and assigned again in between
+        # would take these for the last events of its new load. A snapshot without states would then end its groups
+        # (test_what_was_read_before_a_partition_came_back_is_not_of_its_new_load).
+        self._take(self._poll(0.0 if is_busy else self._poll_seconds()))
         self._take_joined()
-        self._take(messages)
         self._warn_of_large_states()
 
     def _poll(self, seconds: float) -> list[Message]:
