@@ -116,9 +116,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/unit/materializer/store/test_write_behind.py": (
         "materializer/sowline_materializer/store/unflushed.py",
     ),
-    "tests/unit/materializer/worker/test_worker.py": (
-        "materializer/sowline_materializer/worker/redefinitions.py",
-    ),
     "tests/unit/query_service/live/test_conflation.py": (
         "sowline/subscriptions/live/conflation.py",
         "sowline/subscriptions/live/put_payload.py",
