@@ -58,7 +58,7 @@ class ViewRunner(Runner[PartialsOutput]):
         native: ModuleType | None = None,
     ) -> None:
         """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
-        output = PartialsOutput(settings.kafka_client, topic)
+        output = PartialsOutput(settings.kafka_client, topic, stop)
         super().__init__(settings, f"{VIEWS}{topic.name}", source, output, stop)
         self._topic = topic
         self._native = native
