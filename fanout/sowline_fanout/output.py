@@ -1,5 +1,6 @@
 """The output of a fanout: writes its messages to its Kafka topic, and checks that Kafka has them."""
 
+import threading
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message
@@ -38,9 +39,10 @@ class FanoutOutput(ExactOutput):
         fanout: FanoutDefinition,
         source: TopicDefinition,
         values: TypedValues | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         """Prepare a producer; `values` makes the values if they are not JSON."""
-        super().__init__(kafka, fanout.output)
+        super().__init__(kafka, fanout.output, stop)
         self._fanout = fanout
         self._source = source
         self._values = values

@@ -50,7 +50,7 @@ class FanoutRunner(Runner[FanoutOutput]):
         values: TypedValues | None = None,
     ) -> None:
         """Prepare to write a fanout; `values` makes the values if they are not JSON."""
-        output = FanoutOutput(settings.kafka_client, fanout, source, values)
+        output = FanoutOutput(settings.kafka_client, fanout, source, values, stop)
         super().__init__(settings, f"{FANOUTS}{fanout.name}", source, output, stop)
         self._fanout = fanout
         self._values = values

@@ -166,25 +166,29 @@ class Emitter:
         report: Report | None,
         headers: Headers | None = None,
     ) -> None:
-        """Produce a message; if the producer's queue is full, wait for space first."""
+        """Produce a message; if the producer's queue is full, wait for space first, as `wait` does."""
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, report, headers=headers)  # type: ignore[arg-type]
                 return
             except BufferError:
                 self._served(self._producer.poll, 0.1)
-                self._check()
+                self._go_on()
 
     def wait(self) -> None:
         """Wait until Kafka has everything; raise `NotWritten` if it never will, or if the service stops."""
         while self._served(self._producer.flush, 0.5):
-            self._check()
-            # Nothing is committed for these messages yet, so a worker may stop here: the next owner makes them again.
-            # Without this line it could not stop while Kafka is away
-            # (test_waiting_ends_when_the_service_is_to_stop).
-            if self._stopping():
-                raise NotWritten("stopping before Kafka has acknowledged everything")
+            self._go_on()
         self._check()
+
+    def _go_on(self) -> None:
+        """Raise `NotWritten` if it's no use to wait any longer."""
+        self._check()
+        # Nothing is committed for these messages yet, so a worker may stop here: the next owner makes them again.
+        # Without this line it could not stop while Kafka is away, whether it waits for acknowledgements or for space
+        # (test_waiting_ends_when_the_service_is_to_stop, test_a_full_queue_lets_the_service_stop).
+        if self._stopping():
+            raise NotWritten("stopping before Kafka has acknowledged everything")
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
         """Let the producer work for `seconds` and return its result; raise `NotWritten` once it has failed.

@@ -60,8 +60,7 @@ class Materializer:
         while not self._stop.is_set():
             gc.collect()  # the previous worker is in reference cycles, and holds clients of Kafka
             try:
-                self._worker = self._next_worker()
-                self._worker.run()
+                self._next_worker().run()
             except DiskFull as error:
                 self._wait_for_room(str(error))
             except StoreInUse as error:
@@ -79,10 +78,12 @@ class Materializer:
                 self.core = "python"
 
     def _next_worker(self) -> Worker:
-        # Definitions that change meanwhile wait for this worker. Given to the previous one, they would be lost.
+        # Definitions that change meanwhile wait for this worker. Given to the previous one, they would be lost: so it
+        # is known before they go on (test_definitions_that_wait_for_the_next_worker_reach_it).
         with self._redefined:
             ensure_topics(self._settings.kafka_client, self._topics, self._stop)
-            return Worker(self._settings, self._topics, self._stop, self._start())
+            self._worker = worker = Worker(self._settings, self._topics, self._stop, self._start())
+        return worker
 
     def redefine(self, followed: Followed) -> None:
         """Let this worker, and each later one, apply the logs by these definitions."""

@@ -56,13 +56,19 @@ LOOK_AGAIN_SECONDS = 0.1
 class Cluster:
     """The topics of a Kafka cluster: creates and checks them, and finds where partitions begin and end."""
 
-    def __init__(self, kafka: KafkaConfig, stop: threading.Event | None = None) -> None:
-        """Prepare to ask a Kafka cluster. Once `stop` is set, no question is asked again."""
+    def __init__(
+        self, kafka: KafkaConfig, stop: threading.Event | None = None, patience_seconds: float | None = None
+    ) -> None:
+        """Prepare to ask a Kafka cluster. Once `stop` is set, no question is asked again.
+
+        `patience_seconds` is how long a question is repeated, by default `ADMIN_SECONDS`.
+        """
         self._admin = AdminClient(silent(kafka))
         self._stop = stop
+        self._patience_seconds = patience_seconds
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        return patiently(ask, stop=self._stop)
+        return patiently(ask, self._patience_seconds, self._stop)
 
     def ensure_topic(self, definition: TopicDefinition) -> None:
         """Create the missing Kafka topics of a SOW topic, and check the others.

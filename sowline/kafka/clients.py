@@ -1,6 +1,7 @@
 """The Kafka adapter: producers and consumers set up the way the contract needs them."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from confluent_kafka import (
 )
 
 from sowline.config.kafka_options import KafkaConfig
+from sowline.errors import StartAgain
 from sowline.kafka.messages import columns_of
 from sowline.kafka.retriable import is_away, patiently
 from sowline.runtime.library_logs import LIBRDKAFKA
@@ -82,14 +84,21 @@ def exact_producer(kafka: KafkaConfig, *, linger_ms: int = 1, **more: Any) -> Pr
     return Producer(options)
 
 
-def produce(producer: Producer, *message: Any, **more: Any) -> None:
-    """Produce a message. If the producer's queue is full, wait for space first: leaving one out would be a gap."""
+def produce(producer: Producer, *message: Any, stop: threading.Event | None = None, **more: Any) -> None:
+    """Produce a message. If the producer's queue is full, wait for space first: leaving one out would be a gap.
+
+    Raise `StartAgain` if `stop` is set meanwhile.
+    """
     while True:
         try:
             producer.produce(*message, **more)
             return
         except BufferError:
             producer.poll(0.1)
+            # While Kafka is away the queue frees no space, and a service could not stop
+            # (test_a_full_queue_lets_the_service_stop).
+            if stop is not None and stop.is_set():
+                raise StartAgain("stopping before the producer has space") from None
 
 
 def plain_options(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The output of a runner: a producer that writes each message once, in order, and nothing after one that failed."""
 
+import threading
+
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from sowline.commands.command import Headers
@@ -8,10 +10,14 @@ from sowline.kafka.clients import exact_producer, produce
 
 
 class ExactOutput:
-    """The producer of one runner. After a failure it can't be used any more: create a new one."""
+    """The producer of one runner. After a failure it can't be used any more: create a new one.
 
-    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+    Once `stop` is set, it does not wait for space.
+    """
+
+    def __init__(self, kafka: KafkaConfig, topic: str, stop: threading.Event | None = None) -> None:
         self._topic = topic
+        self._stop = stop
         self._producer = exact_producer(kafka, error_cb=self._on_error)
         self._failed: KafkaError | None = None
         """Why this producer failed or lost a message; a new one may succeed."""
@@ -19,7 +25,16 @@ class ExactOutput:
         """The number of messages, or of the units in them that the caller counts."""
 
     def _produce(self, number: int, value: bytes, key: bytes | None, headers: Headers) -> None:
-        produce(self._producer, self._topic, value, key, number, self._on_delivery, headers=headers)
+        produce(
+            self._producer,
+            self._topic,
+            value,
+            key,
+            number,
+            self._on_delivery,
+            stop=self._stop,
+            headers=headers,
+        )
 
     def require_written(self) -> None:
         """Raise `KafkaException` if a message failed: a new runner writes everything since the last commit again."""

@@ -116,9 +116,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/unit/materializer/store/test_write_behind.py": (
         "materializer/sowline_materializer/store/unflushed.py",
     ),
-    "tests/unit/materializer/worker/test_worker.py": (
-        "materializer/sowline_materializer/worker/redefinitions.py",
-    ),
     "tests/unit/query_service/live/test_conflation.py": (
         "sowline/subscriptions/live/conflation.py",
         "sowline/subscriptions/live/put_payload.py",
@@ -166,7 +163,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "sowline/serving/access/request_limit.py",
     ),
     "tests/unit/sowline/serving/access/test_tls.py": ("sowline/runtime/watched_file.py",),
-    "tests/unit/sowline/serving/http/test_kafka_api.py": ("sowline/serving/http/kafka_topics.py",),
     "tests/unit/sowline/serving/sessions/test_websocket_api.py": (
         "sowline/serving/session_commands.py",
         "sowline/serving/sessions/clients_api.py",

@@ -1,5 +1,6 @@
 """Writes partial states to the log of a view."""
 
+import threading
 from collections.abc import Iterable
 
 from sowline.commands.command import PARTIALS, Headers
@@ -14,8 +15,10 @@ HEADERS: Headers = [("sow.command", PARTIALS.encode())]
 class PartialsOutput(ExactOutput):
     """The states of one view."""
 
-    def __init__(self, kafka: KafkaConfig, topic: TopicDefinition) -> None:
-        super().__init__(kafka, topic.log)
+    def __init__(
+        self, kafka: KafkaConfig, topic: TopicDefinition, stop: threading.Event | None = None
+    ) -> None:
+        super().__init__(kafka, topic.log, stop)
 
     def send(self, messages: Iterable[Outgoing]) -> None:
         """Write messages; raise `KafkaException` if earlier ones have failed."""

@@ -5,8 +5,8 @@ due time (`guard`). When the command is applied, the record is removed if that i
 log's time has reached the due time. So every replay of the log removes the same records, and an update that came
 first wins.
 
-The worker's clock may differ from the log's. The schedule learns by how much from commands that the log dates before
-their records were due.
+The worker's clock may differ from the brokers'. The schedule learns by how much from commands that the log dates
+before their records were due. A broker's clock may step back, and log time stands still until it has caught up.
 """
 
 from collections.abc import Iterable
@@ -36,12 +36,14 @@ class ExpirySchedule:
         self._in_flight_max = in_flight_max
         self._in_flight: dict[tuple[str, Position], int] = {}
         self._ahead_ms = 0
+        """How far this worker's clock is ahead of the broker's."""
+        self._log_time = 0
         self._asked = 0
 
     def log_time(self, now: int) -> int:
         """Return the log's time at `now` (ms of this worker's clock), as far as it is known."""
         assert now >= 0, "a worker's clock is in ms since 1970"
-        return max(0, now - self._ahead_ms)
+        return max(self._log_time, now - self._ahead_ms)
 
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
         """Return the records to append a command for now, in the given order, and count them as pending.
@@ -69,6 +71,11 @@ class ExpirySchedule:
         if due is not None and append_time < due:
             self._ahead_ms = now - append_time
 
-    def saw(self, append_time: int, now: int) -> None:
-        """Take in a record of the log. This worker's clock can be ahead by at most the record's age."""
-        self._ahead_ms = min(self._ahead_ms, now - append_time)
+    def saw(self, log_time: int, now: int) -> None:
+        """Take in the log time after a record. This worker's clock can be ahead by at most the record's age."""
+        # While a broker's clock is behind, log time stands still and says nothing of the clocks. It would seem to go
+        # on with ours, and a record due just after it would get one command after the other, all in vain
+        # (test_nothing_is_asked_for_again_and_again_while_log_time_stands_still).
+        if log_time > self._log_time:
+            self._log_time = log_time
+            self._ahead_ms = min(self._ahead_ms, now - log_time)

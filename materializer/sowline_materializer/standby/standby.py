@@ -41,6 +41,10 @@ LOOK_SECONDS = 1.0
 RETRY_SECONDS = 10.0
 """Time after which a failed copy is started again."""
 
+PATIENCE_SECONDS = 0.05
+"""How long a question to Kafka is repeated: once. The worker's own partitions wait meanwhile, and the copy is started
+again anyway."""
+
 QUEUE_KBYTES = 16 * 1024
 """How much may be fetched ahead, for all copies together."""
 
@@ -72,7 +76,9 @@ class Standby:
         self._definitions = definitions
         self._by_changes = by_changes(definitions.values())
         self._path = path
-        self._cluster = Cluster(kafka, stop)
+        # With the usual patience, one partition without a leader would hold up those that the worker owns for most of
+        # the time: it is asked about again and again (test_a_copy_that_waits_for_a_leader_holds_up_no_owner).
+        self._cluster = Cluster(kafka, stop, PATIENCE_SECONDS)
         ahead = {"queued.max.messages.kbytes": QUEUE_KBYTES}
         partitions = sum(definition.partitions for definition in definitions.values())
         self._consumer = plain_consumer(kafka, {**REPORT_ENDS, **ahead, **of_many(partitions)})

@@ -54,6 +54,10 @@ class Redefinitions:
         # By their new limits: the owner appends them to the log as a `define` command, which holds for all readers.
         if reopened := self._owned.of_logs(changed):
             self._assignment.reopen(consumer, reopened)
+        elif changed and self._standby is not None:
+            # Opening begins the copies that were ended, and none of these topics is opened here: they would stay
+            # ended (test_a_worker_without_partitions_of_the_topic_copies_it_again).
+            self._standby.cover(self._owned.assigned)
         if had != wanted.keys():
             # The cooperative protocol moves only partitions of the topics that were added or removed.
             self._subscribe(list(wanted))

@@ -41,7 +41,8 @@ LogPartition = tuple[str, int]
 class LogEndSample(NamedTuple):
     """Where the logs ended at a time, or later; `at` is in seconds of the monotonic clock.
 
-    `reached` is what the replicas had at that time, and `transactions` those that are open in a log.
+    `reached` is what the replicas had at that time, of each partition whose end is known, and `transactions` those
+    that are open in a log.
     """
 
     at: float
@@ -213,10 +214,13 @@ class LogEnds:
         partitions = ((log_name, number) for log_name in logs for number in self._partitions[log_name])
         answer = cluster.ask(partitions, uncommitted=True)
         if self._wait_answered(answer):
-            committed, newest = answer.ends(), answer.newest_ends()
+            gone = answer.gone()
+            topic_ids, committed, newest = answer.topic_ids(gone), answer.ends(gone), answer.newest_ends()
             self._note_transactions(committed, newest)
-            sample = LogEndSample(at, newest, answer.topic_ids(), reached, dict(self._open))
-            self._call(self._take, sample)
+            # A log that is deleted, or a partition without a leader, must not hide the lag of all others
+            # (test_a_partition_whose_end_is_not_known_hides_no_other).
+            known = {one: of for one, of in reached.items() if one in newest and one[0] in topic_ids}
+            self._call(self._take, LogEndSample(at, newest, topic_ids, known, dict(self._open)))
 
     def _note_transactions(self, committed: dict[LogPartition, int], newest: dict[LogPartition, int]) -> None:
         """Note where what is committed ends before records that were there at the last sample already."""

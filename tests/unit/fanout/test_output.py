@@ -1,5 +1,6 @@
 """The messages of fanouts of views and conflated topics."""
 
+import threading
 from typing import Any
 from unittest.mock import patch
 
@@ -9,6 +10,7 @@ import pytest
 from sowline.changes.change import Change
 from sowline.config.fanouts import FanoutDefinition
 from sowline.config.topics import parse_topics
+from sowline.errors import StartAgain
 from sowline.language.filter import UNKNOWN, compile_filter
 from sowline.model.position import Position
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, Delivery, Subscription
@@ -82,3 +84,22 @@ def test_an_oof_of_a_load_has_what_readers_hold() -> None:
     held, now = orjson.loads(BODY), orjson.loads(CHANGED)
     assert written("slow", *messages, options="oof") == [("oof", held)] * 3
     assert written("orders", *messages, options="oof") == [("oof", held), ("oof", now), ("oof", now)]
+
+
+def test_a_full_queue_lets_the_service_stop() -> None:
+    """A Kafka that is away frees no space: an output that waits for space ends when the service stops."""
+    stop = threading.Event()
+
+    class FullProducer:
+        def produce(self, *_: Any, **__: Any) -> None:
+            raise BufferError
+
+        def poll(self, seconds: float) -> None:
+            assert not stop.is_set(), "it waits no longer"
+            stop.set()
+
+    definition = FanoutDefinition(name="f", topic="orders")
+    with patch("sowline.kafka.exact_output.exact_producer", lambda *_, **__: FullProducer()):
+        output = FanoutOutput({}, definition, TOPICS.named("orders"), stop=stop)
+    with pytest.raises(StartAgain):
+        output.send(0, CHANGE, Delivery(PUBLISH, BODY))

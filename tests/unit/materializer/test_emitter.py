@@ -274,3 +274,13 @@ def test_waiting_ends_when_the_service_is_to_stop(producer: FakeProducer) -> Non
     emitter.events(ORDERS, 0, [CHANGE])
     with pytest.raises(NotWritten, match="stopping"):
         emitter.wait()
+
+
+def test_a_full_queue_lets_the_service_stop(producer: FakeProducer) -> None:
+    """A Kafka that is away frees no space: a worker that is to stop waits no longer."""
+    stopping = iter([False, True])
+    emitter = Emitter({}, lambda: next(stopping))
+    producer.no_space_for = [CHANGE.value] * 3
+    with pytest.raises(NotWritten, match="stopping"):
+        emitter.events(ORDERS, 0, [CHANGE])
+    assert producer.produced == []

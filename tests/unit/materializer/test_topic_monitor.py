@@ -15,6 +15,7 @@ from sowline_materializer.topic_monitor import (
     MonitorAnswer,
     TopicMonitor,
 )
+from tests.unit.sowline.kafka.test_cluster_answer import ORDERS, TRADES, answer_with
 
 PARTITION = ("orders.changes", 1)
 KNOWN = {PARTITION: KnownEnd("id", 7)}
@@ -152,6 +153,15 @@ def test_a_topic_that_is_gone() -> None:
     cluster, monitor = asked()
     cluster.answer_that_it_is_gone()
     assert monitor.look(lambda: KNOWN, 101) == MonitorAnswer({}, NOTHING, frozenset({PARTITION[0]}))
+
+
+def test_a_stale_owners_event_is_found_although_another_partition_has_no_leader() -> None:
+    """Nothing is known of the end of that one, and the other's is what it is."""
+    answer = answer_with(KafkaError.LEADER_NOT_AVAILABLE)
+    known = {ORDERS: KnownEnd("", 7, has_head=False), TRADES: KnownEnd("", 7, has_head=False)}
+    monitor = TopicMonitor(SimpleNamespace(ask=lambda *_, **__: answer), ())  # type: ignore[arg-type]
+    monitor.look(lambda: known, 100)
+    assert monitor.look(lambda: known, 101) == MonitorAnswer({ORDERS: 9}, NOTHING, NOTHING)
 
 
 def test_a_look_that_fails_is_one_that_was_not_taken() -> None:

@@ -87,3 +87,28 @@ def test_a_clock_that_is_behind_is_learned_too() -> None:
     expiring = ExpirySchedule()
     expiring.saw(6000, 5000)
     assert expiring.log_time(5000) == 6000
+
+
+def test_nothing_is_asked_for_again_and_again_while_log_time_stands_still() -> None:
+    """A new leader's clock is ten minutes behind: a record that is due then gets one command, and waits."""
+    expiring, log_time, behind = ExpirySchedule(), 1_000_000, 600_000
+    expiring.saw(log_time, log_time)
+    [record] = due(1, at=log_time + 2)
+    asked: list[int] = []
+    for now in range(log_time + 5, log_time + behind + 100, 5):
+        appended = now - behind
+        if expiring.next_portion([record] if record.due <= expiring.log_time(now) else [], now):
+            asked.append(now)
+            expiring.applied(record.key_text, record.position, appended, now)
+        expiring.saw(max(log_time, appended), now)
+    assert [at - log_time for at in asked[:2]] == [5, behind + 5]
+
+
+def test_log_time_never_runs_back() -> None:
+    """What is due in it is asked for, although the broker's clock is behind."""
+    expiring = ExpirySchedule()
+    expiring.saw(5000, 5000)
+    expiring.next_portion(due(1, at=5001), 5001)
+    expiring.applied("k1", Position(0, 1), 3000, 5001)
+    assert expiring.log_time(5001) == 5000
+    assert expiring.log_time(7010) == 5009

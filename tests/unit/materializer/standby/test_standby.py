@@ -464,3 +464,28 @@ def test_a_copy_that_waits_for_kafka_does_not_keep_the_service_from_stopping(
     standby.work(0)
     assert kafka.questions == 1
     standby.close()
+
+
+def test_a_copy_that_waits_for_a_leader_holds_up_no_owner(
+    kafka: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question about a partition without a leader is repeated once, and later again with the copy's next start."""
+    monkeypatch.setattr("sowline_materializer.standby.standby.Cluster", Cluster)
+    monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda config: kafka)
+    monkeypatch.setattr("sowline.kafka.retriable.ADMIN_SECONDS", 1.0)
+    asked: list[Any] = []
+
+    def leaderless(partitions: Any, **given: Any) -> dict[TopicPartition, Future[Any]]:
+        asked.append(partitions)
+        futures: dict[TopicPartition, Future[Any]] = {one: Future() for one in partitions}
+        for future in futures.values():
+            future.set_exception(KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
+        return futures
+
+    monkeypatch.setattr(kafka, "list_offsets", leaderless)
+    standby = Standby({}, {"orders": DEFINITION}, lambda one: tmp_path / one[0])
+    standby.cover([])
+    standby.work(0)
+    assert len(asked) == 2
+    assert standby.statistics().behind == {}
+    standby.close()

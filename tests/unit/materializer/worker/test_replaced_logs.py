@@ -54,6 +54,14 @@ def test_a_log_that_is_gone() -> None:
     assert logs.gone() == {}
 
 
+def test_a_log_that_is_gone_may_leave_the_file() -> None:
+    """Nothing waits for it any more, although the last look still had it; the others are named all the same."""
+    owned, _, logs = replaced_logs()
+    logs.note(MonitorAnswer({}, NONE, frozenset({"orders", "trades"})))
+    del owned.definitions["orders"]
+    assert list(logs.gone()) == [("trades", 0)]
+
+
 def test_what_is_known_of_the_logs() -> None:
     """Their ids, and where they end at the least."""
     _, _, logs = replaced_logs()

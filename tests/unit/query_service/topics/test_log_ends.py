@@ -1,16 +1,25 @@
 """Whose ends are sampled: all of few logs, of many those in turn, and always those that a reader waits for."""
 
+import asyncio
 from collections import Counter
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from sowline.config.topic_definition import define_topic
+from sowline.kafka.cluster_answer import ClusterAnswer
+from sowline.model.position import Position
 from sowline.wire.node_queries import (
     SAMPLE_SECONDS,
     SAMPLE_TURN_SECONDS_MAX,
     SAMPLED_MAX,
     sample_turn_seconds,
 )
-from sowline_query_service.topics.log_ends import LogTurns
+from sowline_query_service.replica.log_end import Reached
+from sowline_query_service.topics.log_ends import LogEnds, LogEndSample, LogTurns
 
 
 def test_few_logs_are_all_sampled_each_time() -> None:
@@ -48,3 +57,51 @@ def test_what_is_asked_for_comes_at_once() -> None:
     assert turns.next(["7", "1"]) == ["7", "1", "2", "3"]
     seen = [log for _ in range(3) for log in turns.next(["7"]) if log != "7"]
     assert seen == ["4", "5", "6", "8", "9", "0"]
+
+
+def future_of(answer: Any) -> "Future[Any]":
+    """Return an answer of Kafka, or an error."""
+    future: Future[Any] = Future()
+    if isinstance(answer, int):
+        future.set_exception(KafkaException(KafkaError(answer)))
+    else:
+        future.set_result(answer)
+    return future
+
+
+class Admin:
+    """A Kafka that has the log `orders`, no leader of `trades`, and no log `gone`."""
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> "dict[TopicPartition, Future[Any]]":
+        """Return where partitions end."""
+        offsets = {"orders": SimpleNamespace(offset=9), "trades": KafkaError.LEADER_NOT_AVAILABLE}
+        return {one: future_of(offsets.get(one.topic, KafkaError.UNKNOWN_TOPIC_OR_PART)) for one in asked}
+
+    def describe_topics(self, asked: Any) -> "dict[str, Future[Any]]":
+        """Return the ids of the topics."""
+        there = {name: SimpleNamespace(topic_id=f"id of {name}") for name in ("orders", "trades")}
+        return {
+            name: future_of(there.get(name, KafkaError.UNKNOWN_TOPIC_OR_PART)) for name in asked.topic_names
+        }
+
+
+async def test_a_partition_whose_end_is_not_known_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sample has the others: of a log that is deleted, and of a partition without a leader, nothing is known."""
+    cluster = SimpleNamespace(ask=lambda asked, **given: ClusterAnswer(Admin(), asked, **given))  # type: ignore[arg-type]
+    monkeypatch.setattr("sowline_query_service.topics.log_ends.Cluster", lambda *given: cluster)
+    topics = [define_topic(name=name, key="/id") for name in ("orders", "trades", "gone")]
+    samples: asyncio.Queue[LogEndSample] = asyncio.Queue()
+    reached = Reached(Position(0, 5), "id of orders")
+    ends = LogEnds(
+        {},
+        topics,
+        lambda logs: {(name, 0): reached for name in logs},
+        lambda logs: {},
+        samples.put_nowait,
+        lambda partition, offsets: None,
+    )
+    ends.start()
+    sample = await samples.get()
+    ends.stop()
+    assert sample.ends == {("orders", 0): 9}
+    assert sample.reached == {("orders", 0): reached}

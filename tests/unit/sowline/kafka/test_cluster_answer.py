@@ -1,12 +1,43 @@
 """A question that is asked again and again: when, and what becomes of an answer that does not come."""
 
+from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
 from sowline.kafka.retriable import ANSWER_SECONDS
 
 INTERVAL = 3.0
+ORDERS, TRADES = ("orders", 0), ("trades", 0)
+
+
+class Admin:
+    """A Kafka that gives the end of one partition, and an error for that of the other."""
+
+    def __init__(self, error: int) -> None:
+        self._error = KafkaException(KafkaError(error))
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Any]:
+        """Return where partitions begin or end."""
+        futures: dict[TopicPartition, Future[Any]] = {one: Future() for one in asked}
+        for one, future in futures.items():
+            if one.topic == TRADES[0]:
+                future.set_exception(self._error)
+            else:
+                future.set_result(SimpleNamespace(offset=9))
+        return futures
+
+    def describe_topics(self, asked: Any) -> dict[str, Any]:
+        """Return nothing about the topics."""
+        return {}
+
+
+def answer_with(error: int) -> ClusterAnswer:
+    """Return an answer of that Kafka about both partitions."""
+    return ClusterAnswer(cast("Any", Admin(error)), [ORDERS, TRADES], [ORDERS, TRADES], uncommitted=True)
 
 
 class Asker:
@@ -53,3 +84,18 @@ def test_an_answer_that_never_comes_is_given_up() -> None:
     assert asker.look(INTERVAL + ANSWER_SECONDS) is None
     asker.asked[1].is_answered = True
     assert asker.look(INTERVAL + ANSWER_SECONDS) == 1
+
+
+@pytest.mark.parametrize("error", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT])
+def test_a_partition_without_a_leader_hides_no_other(error: int) -> None:
+    """Only its own offsets are not known."""
+    answer = answer_with(error)
+    assert (answer.ends(), answer.newest_ends(), answer.starts()) == ({ORDERS: 9}, {ORDERS: 9}, {ORDERS: 9})
+
+
+def test_an_error_that_stays_is_raised() -> None:
+    """It is to be reported: no later question gets another answer."""
+    answer = answer_with(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    for ask in (answer.ends, answer.newest_ends, answer.starts):
+        with pytest.raises(KafkaException):
+            ask()
