@@ -11,7 +11,7 @@ from sowline.serving.writes.outcome import OutcomeReports
 from sowline.serving.writes.write_entitlements import RecordCheck
 from sowline_query_service.topics.followed_partitions import Batches
 from sowline_query_service.topics.state import ServedTopics
-from sowline_query_service.topics.topic_state import require_loaded
+from sowline_query_service.topics.topic_state import TopicState, require_loaded
 from sowline_query_service.writes.outcomes import Outcomes
 
 
@@ -69,7 +69,7 @@ class ReplicaDestination:
 
     def watch_topics(self, topics: Collection[str]) -> "ReplicaWatch":
         """Begin to watch for the outcomes of commands to these topics."""
-        return ReplicaWatch(self, self.outcomes, [self.topics[name].log for name in topics])
+        return ReplicaWatch(self, self.outcomes, [self._state.topics[name] for name in topics])
 
     async def wait_reports(self, awaited: AwaitedReports) -> OutcomeReports:
         """Wait until these partitions have reported about a command; a watch must keep the reports."""
@@ -87,11 +87,15 @@ class ReplicaDestination:
 class ReplicaWatch:
     """Keeps the reports about commands that are written after it began. Call `end`."""
 
-    def __init__(self, destination: ReplicaDestination, outcomes: Outcomes, logs: Sequence[str]) -> None:
+    def __init__(
+        self, destination: ReplicaDestination, outcomes: Outcomes, topics: Sequence[TopicState]
+    ) -> None:
         self._destination = destination
         self._outcomes = outcomes
         # Before the commands are written: their outcomes may be applied here before Kafka's acknowledgements arrive.
-        self._tokens = [(log, outcomes.begin(log)) for log in logs]
+        self._tokens = [
+            (one.definition.log, outcomes.begin(one.definition.log, one.positions)) for one in topics
+        ]
 
     async def wait_reports(self, awaited: Iterable[AwaitedReports]) -> list[OutcomeReports]:
         """Wait until the reports about the first command are there; return them, and those that directly follow."""
