@@ -405,24 +405,3 @@ class PartitionReplica:
             return []
         assert changes_max > 0, "a subscriber asks for changes"
         return self.ring.after(position, changes_max)
-
-
-def whole_records(portions: Sequence[Portion]) -> tuple[list[Portion], list[Portion]]:
-    """Split events into those that are complete log records, and the rest: the changes of an incomplete one."""
-    whole = 0
-    newest: Position | None = None
-    is_end = True
-    for end, portion in enumerate(portions, 1):
-        if isinstance(portion, PlainRun):
-            position, is_last = portion.highest, True
-        else:
-            event = portion.event
-            position, is_last = event.position, isinstance(event, Progress) or event.last
-        # An event that a stale owner wrote between the changes of one log record has `last` set, too. Taken for the
-        # end, it would show half of a delete (test_a_stale_event_within_a_record_does_not_end_it).
-        if newest is None or position >= newest:
-            newest, is_end = position, is_last
-        if is_end:
-            whole = end
-    assert whole <= len(portions), "each portion is whole or left"
-    return list(portions[:whole]), list(portions[whole:])
