@@ -8,7 +8,7 @@ Only the changes that a follower takes count (`sowline.changes.changes_reader`).
 position of the era: an owner that is behind the emitted changes reports outcomes, too.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -39,7 +39,7 @@ class _Log:
     """The reports in the events of one log, since the start of the oldest command that a client waits for."""
 
     def __init__(self, held: Positions) -> None:
-        self._held = dict(held)
+        self._held = defaultdict(before_the_log, held)
         """The newest position of each partition."""
         self._begun: OrderedDict[int, int] = OrderedDict()
         """The least number that the command of a waiting client can have, by token, oldest first."""
@@ -75,7 +75,7 @@ class _Log:
 
     def note(self, partition: int, event: Event) -> None:
         """Note the outcomes in an event, unless it is a repeat or of an ended era."""
-        held = self._held.get(partition, before_the_log())
+        held = self._held[partition]
         # The log was replaced: what an owner of the ended era reports of an offset is the outcome of another command
         # (test_an_owner_of_an_ended_era_reports_no_outcome).
         if event.position.era < held.era:
@@ -89,7 +89,8 @@ class _Log:
         # test_a_repair_of_a_deleted_record_keeps_the_count).
         elif is_newer(event, held):
             self._note_change(partition, event)
-        self._held[partition] = max(event.position, held)
+        if is_newer(event, held):
+            self._held[partition] = event.position
 
     def _begin_era(self, partition: int) -> None:
         """Forget what a partition reported in the ended era: its offsets may name other commands now."""
