@@ -11,6 +11,7 @@ position of the era: an owner that is behind the emitted changes reports outcome
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sowline.changes.change import Change
 from sowline.changes.changes_reader import is_newer
@@ -22,6 +23,21 @@ from sowline.model.bookmark import Positions
 from sowline.model.position import Position, before_the_log
 from sowline.serving.writes.outcome import APPLIED, ForwardReport, OutcomeReports, OwnReport
 from sowline_query_service.replica.plain_run import Portion, events_of
+
+
+class News(NamedTuple):
+    """The commands of which a batch of events reports."""
+
+    commands: set[Origin]
+    processed: dict[int, int]
+    """By partition of origin, the highest offset of a forwarded command that a partition has processed."""
+
+    def of(self, awaited: Collection[Origin]) -> list[Origin]:
+        """Return the awaited commands among them."""
+        found = [origin for origin in self.commands if origin in awaited]
+        if self.processed:
+            found += [one for one in awaited if one.offset <= self.processed.get(one.partition, -1)]
+        return found
 
 
 @dataclass(slots=True)
@@ -51,6 +67,12 @@ class _Log:
 
         They are found by partition and partition of origin.
         """
+        self._news = News(set(), {})
+
+    def take_news(self) -> News:
+        """Return what was reported since the last call."""
+        news, self._news = self._news, News(set(), {})
+        return news
 
     def begin(self) -> int:
         """Let a client wait for a command whose outcome is not reported yet."""
@@ -111,21 +133,25 @@ class _Log:
             if change.last:
                 emitted = change.outcome or APPLIED
                 command.done[partition] = ForwardReport(change.position, emitted, deleted)
+                self._news.commands.add(change.origin)
         elif change.last:
-            command = self._command(Origin(partition, change.position.offset))
-            command.own = OwnReport(change.outcome or APPLIED, change.position)
+            origin = Origin(partition, change.position.offset)
+            self._command(origin).own = OwnReport(change.outcome or APPLIED, change.position)
+            self._news.commands.add(origin)
 
     def _note_progress(self, partition: int, progress: Progress) -> None:
         """Note the outcomes of commands without a change in a progress event, and of forwarded commands."""
         for offset, outcome in progress.outcomes.items():
-            command = self._command(Origin(partition, int(offset)))
+            command = self._command(own := Origin(partition, int(offset)))
             if command.own is None:
                 command.own = OwnReport(outcome, Position(progress.position.era, int(offset)))
+                self._news.commands.add(own)
         for origin, reached in progress.origins.items():
             # The first progress event that reports an offset: later ones repeat it at positions that are too late.
             known = self._reached.get((partition, origin))
             if known is None or reached > known[0]:
                 self._reached[partition, origin] = reached, progress.position
+                self._news.processed[origin] = max(reached, self._news.processed.get(origin, -1))
 
     def reports(self, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
         """Return the reports of these partitions about a command."""
@@ -169,13 +195,14 @@ class Outcomes:
         if not self._logs[log].end(token):
             del self._logs[log]
 
-    def take(self, log: str, partition: int, portions: Sequence[Portion]) -> None:
-        """Add the events that have arrived for a partition."""
+    def take(self, log: str, partition: int, portions: Sequence[Portion]) -> News:
+        """Add the events that have arrived for a partition; return the commands with new reports."""
         kept = self._logs.get(log)
         if kept is None:
-            return
+            return News(set(), {})
         for _, event in events_of(portions):
             kept.note(partition, event)
+        return kept.take_news()
 
     def reports(self, log: str, origin: Origin, partitions: Collection[int]) -> OutcomeReports:
         """Return the reports of these partitions about a command since `begin`; raise `behind` after `end`."""
