@@ -60,7 +60,7 @@ def test_a_log_records_changes_are_shown_together(events: Sequence[Event], shown
 
 
 def test_a_record_is_complete_once_its_last_change_arrives() -> None:
-    """The batches before that one show nothing of it, and those after it begin anew."""
+    """The batches before that one show nothing of it, and those after it begin again."""
     events = placed(change(5, nth, last=nth == 4) for nth in range(5))
     later = placed([change(6, last=False), change(6, 1)])
     assert complete(events[:2], events[2:4], [*events[4:], later[0]], later[1:]) == [0, 0, 5, 7]
