@@ -48,16 +48,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_large_joins.py": ("views/sowline_views/tables.py",),
     "tests/integration/test_local_kafka.py": ("sowline/cli/kafka.py",),
-    "tests/integration/test_snapshots.py": (
-        f"{QUERIES}/snapshots/reader.py",
-        f"{QUERIES}/snapshots/writer.py",
-    ),
+    "tests/integration/test_snapshots.py": (f"{QUERIES}/snapshots/writer.py",),
     "tests/integration/test_timeline.py": (f"{GATEWAY}/query/timeline.py",),
     "tests/integration/test_topic_schemas.py": ("sowline/kafka/schema_log.py",),
-    "tests/integration/test_writing.py": (
-        f"{QUERIES}/server/outcome_commands.py",
-        f"{QUERIES}/writes/destination.py",
-    ),
+    "tests/integration/test_writing.py": (f"{QUERIES}/server/outcome_commands.py",),
     "tests/property/test_shards.py": ("sowline/subscriptions/live/relayed_change.py",),
     "tests/spark/test_exact_data.py": (
         "sowline/spark/row_json.py",

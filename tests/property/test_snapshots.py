@@ -44,7 +44,7 @@ def log_of(chance: Random, count: int) -> Log:
     for number in range(count):
         position = Position(0, number)
         if chance.random() < 0.1:
-            events.append(Progress(after, after, 0, {}, "", "", 1000 + number, {}))
+            events.append(Progress(position, after, 0, {}, "", "", 1000 + number, {}))
             continue
         body = None if chance.random() < 0.3 else b'{"n":%d}' % number
         correlation = f"c{number}" if chance.random() < 0.3 else None

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from sowline.changes.change import Change
-from sowline.changes.changes_reader import Verdict, is_newer, takes, verdict
+from sowline.changes.changes_reader import ChangesMissing, Verdict, is_newer, takes, verdict
 from sowline.changes.event import Event
 from sowline.changes.partials import read_reflected, reflected_fields
 from sowline.changes.progress import Progress
@@ -305,8 +305,10 @@ class PartitionReplica:
         (test_a_gap_is_an_error).
         """
         changes: list[Change] = []
-        held, history = self.held, self.history
+        held, history, is_checked = self.held, self.history, self.loading
         for offset, event in events:
+            if is_checked and self._shows_cut(offset, event):
+                raise ChangesMissing(f"the changes were cut since, and have grown again: {event.position}")
             if takes(event, held):
                 self._note(offset, event, is_first=True)
                 if self.timeline is not None:
@@ -327,6 +329,16 @@ class PartitionReplica:
         self.ring.extend(changes)
         self.changes_applied += len(changes)
         return changes
+
+    def _shows_cut(self, offset: int, event: Event) -> bool:
+        """Whether an event shows that the changes topic lost its end after the snapshot, and has grown again."""
+        # A broker lost power, and the owner its state: commands at the lost positions are others now, in the same
+        # era. Their changes would be dropped as repeats. What is written in place of lost records is later
+        # (test_a_snapshot_ahead_of_changes_that_were_cut_is_discarded).
+        held = self.held
+        if event.position > held:
+            return offset < self.next_offset
+        return event.position.era == held.era and event.partition_time > self.time
 
     def _keep(self, event: Change) -> None:
         if event.body is None:
@@ -405,24 +417,3 @@ class PartitionReplica:
             return []
         assert changes_max > 0, "a subscriber asks for changes"
         return self.ring.after(position, changes_max)
-
-
-def whole_records(portions: Sequence[Portion]) -> tuple[list[Portion], list[Portion]]:
-    """Split events into those that are complete log records, and the rest: the changes of an incomplete one."""
-    whole = 0
-    newest: Position | None = None
-    is_end = True
-    for end, portion in enumerate(portions, 1):
-        if isinstance(portion, PlainRun):
-            position, is_last = portion.highest, True
-        else:
-            event = portion.event
-            position, is_last = event.position, isinstance(event, Progress) or event.last
-        # An event that a stale owner wrote between the changes of one log record has `last` set, too. Taken for the
-        # end, it would show half of a delete (test_a_stale_event_within_a_record_does_not_end_it).
-        if newest is None or position >= newest:
-            newest, is_end = position, is_last
-        if is_end:
-            whole = end
-    assert whole <= len(portions), "each portion is whole or left"
-    return list(portions[:whole]), list(portions[whole:])

@@ -19,9 +19,9 @@ from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, wait_for_answer
 from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition, Readers
-from sowline_query_service.replica.partition_replica import whole_records
+from sowline_query_service.replica.incomplete_record import IncompleteRecord
 from sowline_query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
-from sowline_query_service.topics.message_reader import MessageReader, Portions, is_plain
+from sowline_query_service.topics.message_reader import MessageReader, is_plain
 
 Batches = Mapping[ChangesPartition, Sequence[Portion]]
 
@@ -82,7 +82,7 @@ class FollowedPartitions:
         self._shard = shard
         self._reader = MessageReader(native)
         self._plain = {topic.changes for topic in topics if is_plain(topic)}
-        self._incomplete: Portions = defaultdict(list)
+        self._incomplete: defaultdict[ChangesPartition, IncompleteRecord] = defaultdict(IncompleteRecord)
         self._unopened: dict[ChangesPartition, int] = {}
         """The end offset of each partition of a transient topic that no worker owned at the start."""
         self._due: deque[Callable[[], None]] = deque()
@@ -186,7 +186,7 @@ class FollowedPartitions:
 
     def _load_again(self, partition: ChangesPartition) -> None:
         """Load a partition from the start of its topic, instead of following from its snapshot."""
-        self._incomplete[partition] = []
+        self._incomplete.pop(partition, None)
         self._changes.load_again(partition)
         assert partition in self._changes.loading, "it is loaded before it is followed"
 
@@ -214,18 +214,15 @@ class FollowedPartitions:
         for partition, found in portions.items():
             _note_seen(readers[partition], found)
         ours = {partition: _ours(readers[partition], found) for partition, found in portions.items()}
-        whole = {partition: self._whole(partition, found) for partition, found in ours.items() if found}
+        whole = {
+            partition: self._incomplete[partition].complete(found)
+            for partition, found in ours.items()
+            if found
+        }
         again: Iterable[ChangesPartition] | None = self._in_loop(
             self._replicas.take, {partition: found for partition, found in whole.items() if found}
         )
         return again or ()
-
-    def _whole(self, partition: ChangesPartition, portions: list[Portion]) -> list[Portion]:
-        """Return the events to hand over; keep the changes of a log record that is not complete yet."""
-        # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
-        # half of the command.
-        whole, self._incomplete[partition] = whole_records([*self._incomplete[partition], *portions])
-        return whole
 
     def _report_loaded(self) -> None:
         """Report the partitions whose load is complete."""

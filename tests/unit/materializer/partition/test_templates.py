@@ -19,7 +19,7 @@ from sowline_materializer.partition.changes_follower import ChangesFollower
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.partition import Partition, progress_of
-from sowline_query_service.replica.partition_replica import whole_records
+from sowline_query_service.replica.incomplete_record import IncompleteRecord
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.memory_store import MemoryStore
 from tests.property.world import dump
@@ -182,9 +182,10 @@ def test_readers_see_nothing_of_it_before_its_end(whole: Owner) -> None:
     """The replica takes the changes together with the progress event behind them."""
     read = [EventAtOffset(*one) for one in enumerate(whole.events)]
     for end in range(DOCUMENTS, len(read)):
-        seen, left = whole_records(read[:end])
-        assert len(seen) == (DOCUMENTS if end <= 2 * DOCUMENTS else end)
-        assert seen + left == read[:end]
+        incomplete = IncompleteRecord()
+        seen = incomplete.complete(read[:end])
+        assert seen == read[: DOCUMENTS if end <= 2 * DOCUMENTS else end]
+        assert seen + incomplete.complete(read[end:]) == read
 
 
 def test_a_template_that_was_read_by_another_order_of_fields_is_the_same() -> None:

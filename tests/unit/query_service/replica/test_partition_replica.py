@@ -26,7 +26,6 @@ from sowline_query_service.replica.partition_replica import (
     RUN_MIN,
     Head,
     PartitionReplica,
-    whole_records,
 )
 from sowline_query_service.replica.plain_run import EventAtOffset, MessageColumns, PlainRun
 from sowline_query_service.replica.timeline import Timeline
@@ -357,31 +356,7 @@ def test_what_is_written_again_is_not_the_past() -> None:
     assert past_of(first, again, change(3, 2)) == (3, [])
 
 
-# what may be shown
-
-
-@pytest.mark.parametrize(
-    ("events", "shown"),
-    [
-        ([], 0),
-        ([change(1)], 1),
-        ([change(1, last=False)], 0),
-        ([change(1), change(2, last=False), change(2, nth=1, last=False)], 1),
-        ([change(1, last=False), change(1, nth=1), change(2, last=False)], 2),
-        ([change(1), progress(2)], 2),
-    ],
-)
-def test_a_log_records_changes_are_shown_together(events: Sequence[Event], shown: int) -> None:
-    """What may be shown ends where a log record's changes end; the rest waits for them."""
-    assert whole_records(placed(events)) == (placed(events)[:shown], placed(events)[shown:])
-
-
-def test_a_stale_event_within_a_record_does_not_end_it() -> None:
-    """An old event that a dead worker wrote between a record's changes does not make them whole."""
-    events = placed([change(1), change(5, last=False), change(3, 2)])
-    assert whole_records(events)[0] == events[:1]
-    events = placed([change(1), change(5, last=False), change(3, 2), change(5, nth=1)])
-    assert whole_records(events) == (events, [])
+# positions and offsets
 
 
 @pytest.mark.parametrize("offset", [0, 1, INDEX_STEP - 1, INDEX_STEP, INDEX_STEP + 1, 2 * INDEX_STEP + 100])
@@ -582,13 +557,3 @@ def test_another_error_of_a_load_is_raised() -> None:
 
     with pytest.raises(TypeError, match="expected a dict"):
         PartitionReplica(3, Rows(), 100).load([run_of(LONG_RUN, refuse)])
-
-
-def test_the_changes_of_a_run_are_whole() -> None:
-    """Each of its log records has one change. A change of several before it is whole with its last one only."""
-    run = run_of([change(7), change(8, 2)], None, 2)
-    first = placed([change(5, last=False)])
-    assert whole_records([run]) == ([run], [])
-    assert whole_records([*first, run]) == ([*first, run], [])
-    later = placed([change(9, last=False)], 4)
-    assert whole_records([run, *later]) == ([run], later)

@@ -69,6 +69,39 @@ def test_a_partition_that_begins_with_a_snapshot_follows() -> None:
     assert (server.state.broken, server.state.loading) == (None, ["orders"])
 
 
+def restored_after(offset: int, event: Change) -> dict[str, int]:
+    """Let an event follow a snapshot at 1/9, of 1,000 ms and 5 events; return the discarded snapshots."""
+    server, partition = Server(), ("orders.changes", 0)
+    server.state.restored(partition, Head(Position(1, 9), 5, 1000, 1000), [])
+    again = server.state.take({partition: [EventAtOffset(offset, event)]})
+    assert again == [partition] * server.state.snapshots_discarded.total()
+    return server.state.snapshots_discarded
+
+
+@pytest.mark.parametrize(("offset", "log_offset"), [(4, 7), (4, 9), (5, 9), (6, 8), (4, 10)])
+def test_a_snapshot_ahead_of_changes_that_were_cut_is_discarded(offset: int, log_offset: int) -> None:
+    """Commands at the lost positions are others now: what a follower would drop as repeats is later, or new."""
+    position = Position(1, log_offset)
+    event = Change(b"1", b"{}", None, position, Position(1, 6), "publish", 1001)
+    assert restored_after(offset, event) == {"gap": 1}
+
+
+@pytest.mark.parametrize(
+    ("offset", "position", "time"),
+    [
+        (4, Position(1, 9), 1000),
+        (5, Position(1, 8), 900),
+        (5, Position(1, 10), 1001),
+        (5, Position(0, 12), 1001),
+    ],
+    ids=["last", "repeat", "next", "ended"],
+)
+def test_a_snapshot_of_changes_that_go_on_is_kept(offset: int, position: Position, time: int) -> None:
+    """Its last event is read again, stale owners repeat earlier ones, and one of an ended era may be later."""
+    event = Change(b"1", b"{}", None, position, Position(0, 3), "publish", time)
+    assert not restored_after(offset, event)
+
+
 def test_the_followers_end_is_reported() -> None:
     """What ended the following is kept for the health answer."""
     server = Server().loaded()

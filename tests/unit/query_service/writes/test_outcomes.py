@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 from msgspec.structs import replace
 
-from sowline.changes.change import DELETE, DELETED, Change
+from sowline.changes.change import AGAIN, DELETE, DELETED, Change
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
 from sowline.commands.command import PUBLISH, Origin
@@ -19,7 +19,7 @@ from sowline_query_service.writes.outcomes import Outcomes
 def outcomes() -> Outcomes:
     """What is kept while one command of `orders` is waited for."""
     outcomes = Outcomes()
-    outcomes.begin("orders")
+    outcomes.begin("orders", {})
     return outcomes
 
 
@@ -104,6 +104,62 @@ def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
     assert done.effect == {0: Position(0, 3), 1: Position(0, 9, 1), 2: Position(0, 5)}
 
 
+def test_a_repair_of_a_deleted_record_keeps_the_count(outcomes: Outcomes) -> None:
+    """The owner writes the deletion again, at the position of the partition's last change, without an outcome."""
+    last = Position(0, 3, 1)
+    take(
+        outcomes,
+        0,
+        delete(3, 0, last=False),
+        delete(3, 1, outcome="deleted 2"),
+        Change(b"9", None, None, last, last, AGAIN, 0),
+    )
+    assert of(outcomes, Origin(0, 3)) == CommandOutcome("deleted 2", 2)
+
+
+def test_a_forwarded_delete_that_is_repeated_is_counted_once(outcomes: Outcomes) -> None:
+    """A stale owner writes the same changes again, and followers drop them."""
+    command = Origin(0, 3)
+    changes = (
+        delete(9, 0, last=False, origin=command),
+        delete(9, 1, origin=command, outcome="deleted 2"),
+    )
+    take(outcomes, 1, *changes)
+    take(outcomes, 1, *changes)
+    take(outcomes, 0, progress(3, {"3": "deleted 0"}))
+    assert of(outcomes, command, (1,)) == CommandOutcome("deleted 0", 2)
+
+
+def test_an_owner_that_catches_up_reports_outcomes(outcomes: Outcomes) -> None:
+    """The owner before it has emitted newer changes, but not what happened to the commands without a change."""
+    take(outcomes, 0, publish(8))
+    take(outcomes, 0, progress(7, {"7": "repeat"})._replace(is_catching_up=True))
+    assert of(outcomes, Origin(0, 7)) == CommandOutcome("repeat")
+
+
+def test_an_owner_of_an_ended_era_reports_no_outcome() -> None:
+    """Its offsets are those of the log before, in which they named other commands."""
+    outcomes = Outcomes()
+    outcomes.begin("orders", {0: Position(1, 2)})
+    written_again = Change(b"1", b"{}", None, Position(0, 5), Position(0, 5), AGAIN, 0, emitted_in=1)
+    take(outcomes, 0, publish(4), written_again, progress(6, {"6": "repeat"}, {1: 9}))
+    assert [of(outcomes, Origin(0, offset)) for offset in (4, 5, 6)] == [None] * 3
+    take(outcomes, 1, progress(8, {"8": "deleted 0"}))
+    assert of(outcomes, Origin(1, 8), (0,)) is None
+
+
+def test_an_era_begins_without_reports(outcomes: Outcomes) -> None:
+    """What a partition reported of the log before does not count as the outcome of a command to the new log."""
+    take(outcomes, 0, publish(5), delete(6, origin=Origin(1, 3)), progress(7, {"7": "repeat"}, {1: 4}))
+    take(outcomes, 1, progress(3, {"3": "deleted 0", "4": "deleted 0"}))
+    assert of(outcomes, Origin(1, 3), (0,)) == CommandOutcome("deleted 0", 1)
+    take(outcomes, 0, progress(0, {})._replace(position=Position(1, 0)))
+    assert [of(outcomes, Origin(0, offset)) for offset in (5, 7)] == [None] * 2
+    assert [of(outcomes, Origin(1, offset), (0,)) for offset in (3, 4)] == [None] * 2
+    take(outcomes, 0, replace(publish(5), position=Position(1, 5), after=Position(0, 6)))
+    assert of(outcomes, Origin(0, 5)) == CommandOutcome("applied")
+
+
 def test_a_refused_delete_does_not_wait(outcomes: Outcomes) -> None:
     """It was not forwarded."""
     take(outcomes, 0, progress(3, {"3": "dead:bad filter"}))
@@ -112,17 +168,17 @@ def test_a_refused_delete_does_not_wait(outcomes: Outcomes) -> None:
 
 def test_nothing_is_kept_without_a_waiter(outcomes: Outcomes) -> None:
     """What was said before somebody waits does not count, and does not cost."""
-    second = outcomes.begin("orders")
+    second = outcomes.begin("orders", {})
     take(outcomes, 0, publish(5))
     outcomes.end("orders", 1)
     assert of(outcomes, Origin(0, 5)) == CommandOutcome("applied")
-    third = outcomes.begin("orders")
+    third = outcomes.begin("orders", {})
     take(outcomes, 0, publish(6))
     outcomes.end("orders", second)
     assert of(outcomes, Origin(0, 5)) is None
     assert of(outcomes, Origin(0, 6)) == CommandOutcome("applied")
     outcomes.end("orders", third)
     take(outcomes, 0, publish(7))
-    outcomes.begin("orders")
+    outcomes.begin("orders", {})
     assert of(outcomes, Origin(0, 6)) is None
     assert of(outcomes, Origin(0, 7)) is None
