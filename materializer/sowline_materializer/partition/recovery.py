@@ -186,7 +186,7 @@ class Recovery:
         if is_another:
             # This era is that of another owner, which began it on what the changes held
             # (test_the_era_of_another_owner_counts).
-            self._log.warning("another owner began the era of the local state on another base")
+            self._log.warning("another owner began this era")
             store.close()
             return None
         if is_behind and (self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)):
@@ -200,7 +200,7 @@ class Recovery:
         # The topic no longer holds the newest event of each record, and nothing shows which are missing. So each
         # record is written again, and the deletion of each key that the topic has and this state does not.
         if tail.is_unfilled:
-            self._log.warning("previous owner did not finish filling the changes topic again")
+            self._log.warning("the changes topic was left half filled")
         if replaced or tail.has_gap or tail.is_unfilled or EVERYTHING in checkpoint.stale_keys:
             stale_keys = frozenset(
                 {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
