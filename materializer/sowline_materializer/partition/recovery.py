@@ -182,8 +182,7 @@ class Recovery:
         # applied up to there without writing, unless it does not lead there. Then the state is dropped
         # (test_what_was_emitted_but_not_committed_is_not_emitted_again).
         is_behind = emitted_to > checkpoint.position
-        is_another = checkpoint.holds_base and (is_behind or tail.has_other_base(checkpoint.last_change))
-        if is_another:
+        if checkpoint.holds_base and (is_behind or tail.has_other_base(checkpoint.last_change)):
             # This era is that of another owner, which began it on what the changes held
             # (test_the_era_of_another_owner_counts).
             self._log.warning("another owner began this era")
@@ -197,10 +196,10 @@ class Recovery:
             self._log.warning("the changes topic was replaced")
         if tail.has_gap:
             self._log.warning("previous owner wrote to a changes topic that was replaced")
-        # The topic no longer holds the newest event of each record, and nothing shows which are missing. So each
-        # record is written again, and the deletion of each key that the topic has and this state does not.
         if tail.is_unfilled:
             self._log.warning("the changes topic was left half filled")
+        # The topic no longer holds the newest event of each record, and nothing shows which are missing. So each
+        # record is written again, and the deletion of each key that the topic has and this state does not.
         if replaced or tail.has_gap or tail.is_unfilled or EVERYTHING in checkpoint.stale_keys:
             stale_keys = frozenset(
                 {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
