@@ -39,11 +39,11 @@ from sowline_materializer.worker.repair import Repair
 from sowline_query_service.live.catching_up import _Pass
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.subscription import LiveSubscription
+from sowline_query_service.replica.incomplete_record import IncompleteRecord
 from sowline_query_service.replica.partition_replica import PartitionReplica, Ring
 from sowline_query_service.snapshots.manifest import Manifest, discard_reason
 from sowline_query_service.snapshots.partition_snapshots import PartitionSnapshots
 from sowline_query_service.subscriptions.catch_up import CatchUp
-from sowline_query_service.topics.followed_partitions import FollowedPartitions
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.mistake import Mistake, mistakes_in
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
@@ -223,7 +223,7 @@ def _last_loaded() -> list[Any]:
 
 
 def _halves_shown() -> list[Any]:
-    return [patch.object(FollowedPartitions, "_whole", lambda self, partition_id, events: events)]
+    return [patch.object(IncompleteRecord, "complete", lambda self, portions: list(portions))]
 
 
 def _damage_not_seen() -> list[Any]:
