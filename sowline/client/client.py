@@ -18,6 +18,7 @@ from sowline.config.credentials import Token
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
 from sowline.subscriptions.ask import Ask, Reading
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 
 P = ParamSpec("P")
@@ -30,7 +31,10 @@ class Messages(Iterator[Message]):
     def __init__(self, client: "Client", stream: Stream) -> None:
         self._client = client
         self._stream = stream
-        self._messages = client._iterate(stream)
+        self._messages = self._each()
+        self._position: PositionTracker | None = None
+        """The position after the last message that was returned, within a batch that could be resumed from."""
+        self._is_within_batch = False
 
     def __next__(self) -> Message:
         """Wait for the next message."""
@@ -39,7 +43,25 @@ class Messages(Iterator[Message]):
     @property
     def bookmark(self) -> str | None:
         """The bookmark to resume from: after the last messages that were returned. None until a group has ended."""
-        return self._stream.bookmark
+        # Messages are taken in batches. With the bookmark after all of them, a program that saved it and was killed
+        # would miss the rest of the batch (test_the_bookmark_is_that_of_the_last_message_returned).
+        whole = self._stream.bookmark
+        if whole is None or not self._is_within_batch:
+            return whole
+        return None if self._position is None else self._position.bookmark
+
+    def _each(self) -> Generator[Message, None, None]:
+        stream = self._stream
+        with closing(self._client._batches(stream)) as batches:
+            for batch in batches:
+                self._position = stream.before_batch
+                for left, message in zip(range(len(batch) - 1, -1, -1), batch, strict=True):
+                    self._is_within_batch = left > 0
+                    if message.reset:
+                        self._position = None
+                    elif self._position is not None:
+                        self._position.note(message)
+                    yield message
 
     def pause(self) -> None:
         """Let the service send nothing until it is resumed; messages that have arrived are still returned."""
@@ -188,10 +210,10 @@ class Client:
         """Start a query or subscription; once this returns, it has begun."""
         return Messages(self, self._run(self._client.open, ask))
 
-    def _iterate(self, stream: Stream) -> Generator[Message, None, None]:
+    def _batches(self, stream: Stream) -> Generator[list[Message], None, None]:
         try:
             while batch := self._run(stream.next_batch):
-                yield from batch
+                yield batch
         finally:
             # When the program ends, the loop's thread has already stopped.
             if not self._is_closed and not sys.is_finalizing():

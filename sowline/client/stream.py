@@ -44,6 +44,7 @@ from sowline.subscriptions.lifecycle import (
     State,
     Take,
 )
+from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.subscriptions.taken import ServedRequest
 from sowline.wire.client_message import Message, Received
 
@@ -218,6 +219,11 @@ class Stream:
     def bookmark(self) -> str | None:
         """The bookmark to resume from, after the last message that the caller got. None until a group has ended."""
         return self.machine.bookmark
+
+    @property
+    def before_batch(self) -> PositionTracker | None:
+        """The position before the last batch; None if nothing could resume from it."""
+        return self.machine.taken.before_batch
 
     @property
     def shown(self) -> ServedRequest | None:

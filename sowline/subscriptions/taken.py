@@ -43,6 +43,8 @@ class Taken:
         """The request whose whole group the subscriber has taken."""
         self.holding = Holding.NOTHING
         self.inbox = Inbox()
+        self.before_batch: PositionTracker | None = None
+        """The position before the last batch of several messages; None if nothing could resume from it."""
         self._position = PositionTracker()
         self._groups_of_before = 0
 
@@ -123,6 +125,8 @@ class Taken:
     def take(self, messages_max: int) -> list[Message]:
         """Return the next messages, up to the next `group_end`; the position moves after them."""
         messages: list[Message] = []
+        if messages_max > 1:
+            self.before_batch = self._position.copy() if self.is_whole else None
         waiting, note = self.inbox.waiting, self._position.note
         while waiting:
             message = waiting[0]

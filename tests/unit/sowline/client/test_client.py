@@ -1,0 +1,68 @@
+"""The blocking client: the bookmark of an iterator, whose messages are taken in batches."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from sowline.client.client import Client, Messages
+from sowline.client.stream import Stream
+from sowline.subscriptions.ask import Ask
+from sowline.subscriptions.lifecycle import ConnectionMade
+from sowline.wire.client_message import read_frame
+
+ACCEPTED = {"command": "ack", "command_id": "1", "status": "success", "ack_type": "processed"}
+
+
+class Unconnected(Client):
+    """A client without a connection: what it calls runs at once."""
+
+    def __init__(self) -> None:
+        self._is_closed = True
+
+    def _run(self, function: Callable[..., Coroutine[Any, Any, Any]], *given: object, **named: object) -> Any:
+        return asyncio.run(function(*given, **named))
+
+
+def messages_of(command: str, *frames: dict[str, Any]) -> Messages:
+    """Return the iterator over what a service has sent."""
+    stream = Stream("1", Ask(command, "orders"))
+    stream.handle(ConnectionMade())
+    for received in read_frame(json.dumps(frames).encode()):
+        stream.receive(received)
+    return Messages(Unconnected(), stream)
+
+
+def change(offset: int, partition: int = 0, **fields: Any) -> dict[str, Any]:
+    """Return the message of a change."""
+    bookmark = f"orders:{partition}@{offset}"
+    return {"command": "publish", "sids": ["1"], "bookmark": bookmark, "data": {}, **fields}
+
+
+def test_the_bookmark_is_that_of_the_last_message_returned() -> None:
+    """Who saves it with each message, and is killed, gets the rest of a batch at the next start."""
+    messages = messages_of(
+        "subscribe",
+        {**ACCEPTED, "bookmark": "orders:0@4,1@9"},
+        change(5),
+        change(10, partition=1),
+        change(6),
+    )
+    found = [(next(messages).bookmark, messages.bookmark) for _ in range(3)]
+    assert found == [
+        ("orders:0@5", "orders:0@5,1@9"),
+        ("orders:1@10", "orders:0@5,1@10"),
+        ("orders:0@6", "orders:0@6,1@10"),
+    ]
+
+
+def test_no_bookmark_within_a_group() -> None:
+    """Nothing resumes from a part of it."""
+    group: list[dict[str, Any]] = [
+        {"command": "group_begin", "query_id": "1", "topic": "orders"},
+        {"command": "sow", "query_id": "1", "topic": "orders", "sow_key": "1", "data": {}},
+        {"command": "group_end", "query_id": "1", "topic": "orders", "bookmark": "orders:0@7"},
+    ]
+    messages = messages_of("sow_and_subscribe", ACCEPTED, *group)
+    found = [(next(messages).command, messages.bookmark) for _ in group]
+    assert found == [("group_begin", None), ("sow", None), ("group_end", "orders:0@7")]
