@@ -124,6 +124,11 @@ class Wholeness:
         self._newest = position_of(newest)
 
     @property
+    def is_refilling(self) -> bool:
+        """Whether the owner began to write its newest events again, and has not reported that all are there."""
+        return self._is_refilling
+
+    @property
     def is_whole(self) -> bool:
         """Whether every record is included. Nothing is known about an empty partition, so it is not whole."""
         return self._has_progress and not self._is_refilling

@@ -92,8 +92,7 @@ class Recovery:
         # again. By the era in them, the next owner would take its whole state for an old one, and load the half
         # (test_both_topics_lost_their_ends).
         checkpoint = replace(begun.checkpoint, holds_base=True)
-        stored = replace(checkpoint, changes_end=begun.tail_start)
-        begun.store.commit({}, begun.store.checksum(), stored.encode())
+        _keep(begun.store, replace(checkpoint, changes_end=begun.tail_start))
         return replace(begun, checkpoint=checkpoint)
 
     def _of_definition(self, opened: OpenedPartition[RocksStore]) -> OpenedPartition[RocksStore]:
@@ -114,7 +113,7 @@ class Recovery:
         is_behind = checkpoint.position < opened.emitted_to
         end = checkpoint.changes_end
         stored = replace(checkpoint, changes_end=opened.tail_start, seen_end=end) if is_behind else checkpoint
-        opened.store.commit({}, opened.store.checksum(), stored.encode())
+        _keep(opened.store, stored)
         reset = opened.state_reset
         return replace(
             opened,
@@ -215,7 +214,7 @@ class Recovery:
         # Committed at once: if the owner dies during the refill, the next one must not take the half-filled topic for
         # the one that this store knows (test_a_changes_topic_that_was_replaced_is_filled_again opens it twice).
         if replaced:
-            store.commit({}, store.checksum(), replace(checkpoint, changes_end=0).encode())
+            _keep(store, replace(checkpoint, changes_end=0))
         return OpenedPartition(store, checkpoint, emitted_to, tail_start=start, tombstones=found.tombstones)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
@@ -320,10 +319,15 @@ class Recovery:
         return self._definition.limits if first is None else replace(self._definition.limits, schema=first)
 
     def _finish(self, store: RocksStore, checkpoint: Checkpoint) -> None:
-        store.commit({}, store.checksum(), checkpoint.encode())
+        _keep(store, checkpoint)
         assert store.checkpoint() is not None, "a finished store has a checkpoint"
         store.mark_finished()
 
     @property
     def _log(self) -> Any:
         return self._reader.logger
+
+
+def _keep(store: RocksStore, checkpoint: Checkpoint) -> None:
+    """Store a checkpoint of the records as they are."""
+    store.commit({}, store.checksum(), checkpoint.encode())

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from sowline.changes.change import AGAIN, Change
+from sowline.changes.change import Change
 from sowline.changes.changes_reader import Verdict, verdict
-from sowline.changes.progress import PROGRESS_KEY, UNFILLED
-from sowline.changes.wholeness import BROKEN_OFF, is_of
+from sowline.changes.progress import PROGRESS_KEY
+from sowline.changes.wholeness import BROKEN_OFF, Wholeness, is_of
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 
@@ -18,8 +18,8 @@ class Tail(NamedTuple):
 
     `newest` is the newest position, `time` the log time in ms at it, `stale_keys` are the keys of events that came
     too late, and `live` those of the records that exist afterwards. `has_gap` is whether an event in between was
-    never written, although compaction has removed nothing, `is_unfilled` whether an owner began to fill the topic
-    again and did not finish. `bases` are the last changes of the eras before those that begin here.
+    never written, although compaction has removed nothing, `is_unfilled` whether without one an owner began to fill
+    the topic again and did not finish. `bases` are the last changes of the eras before those that begin here.
     """
 
     newest: Position
@@ -44,13 +44,19 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
     stale_keys: set[bytes] = set()
     live: set[bytes] = set()
     bases: set[Position] = set()
-    due, has_gap, is_unfilled, time = start, False, False, 0
+    # A state that takes over from an unfinished refill would otherwise report that all is there
+    # (test_an_unfinished_refill_is_begun_again).
+    wholeness = Wholeness(topic_id)
+    wholeness.state = position, start, False
+    due, has_gap, time = start, False, 0
     for message in messages:
         event, offset = event_of(message), message.offset() or 0
+        wholeness.saw([event], [offset])
         # A gap counts only between neighboring offsets. Where compaction has removed an event, the next offset does
         # not follow, and a missing position proves nothing (test_a_gap_that_compaction_has_not_made).
         follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF
-        judged = verdict(event, position) if is_of(event, topic_id) else Verdict.DROP
+        is_ours = is_of(event, topic_id)
+        judged = verdict(event, position) if is_ours else Verdict.DROP
         if follows and judged is Verdict.GAP:
             has_gap = True
         if isinstance(event, Change):
@@ -58,14 +64,8 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
             # K@9, K@5 again]` leaves K live, and the owner must delete it once more
             # (test_a_record_that_a_refill_brought_back).
             (live.discard if event.body is None else live.add)(event.sow_key)
-            # As for all readers (sowline/changes/wholeness.py): it is written again before what comes before it.
-            is_unfilled |= event.op == AGAIN and event.position > position
-        elif event.position >= position and is_of(event, topic_id):
-            # A state that takes over from an unfinished refill would otherwise report that all is there
-            # (test_an_unfinished_refill_is_begun_again).
-            is_unfilled = event.changes_id == UNFILLED
-            if event.after.era < event.position.era:
-                bases.add(event.after)
+        elif is_ours and event.position >= position and event.after.era < event.position.era:
+            bases.add(event.after)
         if judged is not Verdict.DROP:
             position, time = event.position, max(time, event.partition_time)
         else:
@@ -73,6 +73,7 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
             # which is now the wrong one, so the key must be written again
             # (test_stale_owner_events_in_the_tail_are_noted).
             stale_keys.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
+    is_unfilled = wholeness.is_refilling and not has_gap
     return Tail(
         position, time, frozenset(stale_keys), frozenset(live), has_gap, is_unfilled, frozenset(bases)
     )
