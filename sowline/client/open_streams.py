@@ -63,9 +63,9 @@ class OpenStreams:
 
     async def end(self, stream: Stream) -> None:
         """Unsubscribe, if the stream is still open; without a connection there is nothing to unsubscribe from."""
-        if self.by_id.pop(stream.id, None) is not None:
-            stream.close()
-            await self._send(stream)
+        self.by_id.pop(stream.id, None)
+        stream.close()
+        await self._send(stream)
 
     def _let_reader_go_on(self) -> None:
         """Let the reader reach an answer that is expected, although callers have many messages to read."""
@@ -102,6 +102,10 @@ class OpenStreams:
             if stream is None:
                 continue
             stream.receive(received)
+            if stream.machine.is_over:
+                # Its messages stay readable. Kept here, the streams of a client that asks all day would add up
+                # (test_streams_that_have_ended_are_forgotten).
+                del self.by_id[stream.id]
             if stream.outgoing:
                 # Not awaited: the service reads no commands while its messages are unread, and this reader reads
                 # them.

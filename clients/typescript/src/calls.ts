@@ -26,7 +26,9 @@ export class Calls {
    * have been executed. After `signal` is aborted, nothing is sent.
    */
   async call(command: Command, acks: readonly Ack["ack_type"][], signal?: AbortSignal): Promise<ServerMessage[]> {
-    await unlessAborted(this.connection.waitUntilOpen(), signal);
+    // The connection may be lost again before a wait continues: then no answer would come
+    // ("a client that is closed right after a write").
+    while (!this.connection.isOpen) await unlessAborted(this.connection.waitUntilOpen(), signal);
     signal?.throwIfAborted();
     const id = `c${++this.#made}`;
     const answer = new Deferred<ServerMessage[]>();

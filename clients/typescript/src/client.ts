@@ -208,6 +208,10 @@ export class Client {
   #load(): Promise<Requests> {
     return (this.#loading ??= import("./requests.js").then(
       ({ Requests }) => (this.#requests = new Requests(this.#url, this.#connection)),
+      (error: unknown) => {
+        this.#loading = undefined; // the next request tries again
+        throw error;
+      },
     ));
   }
 

@@ -188,10 +188,8 @@ export class Connection {
     } catch (error) {
       const known = this.#notConnected(error);
       // A token that can't be had now may come later, but not to a caller that waits for the first connection.
-      this.#retry(
-        known,
-        known.reason !== "not connected" && !(known.reason === "auth unavailable" && this.#openedAt),
-      );
+      const mayPass = this.renews && this.#openedAt !== undefined;
+      this.#retry(known, known.reason !== "not connected" && !mayPass);
       return;
     }
     this.#socket = socket;

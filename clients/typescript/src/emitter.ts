@@ -4,7 +4,7 @@
  */
 export class Emitter<T> {
   // Another array after each change, so that a call may change it.
-  #listeners: readonly { readonly call: (value: T) => void }[] = [];
+  #listeners: readonly { call: (value: T) => void }[] = [];
 
   get isEmpty(): boolean {
     return this.#listeners.length === 0;
@@ -14,7 +14,10 @@ export class Emitter<T> {
   add(call: (value: T) => void): () => void {
     const listener = { call };
     this.#listeners = [...this.#listeners, listener];
-    return () => void (this.#listeners = this.#listeners.filter((other) => other !== listener));
+    return () => {
+      this.#listeners = this.#listeners.filter((other) => other !== listener);
+      listener.call = () => {}; // it may be removed by another one, during a call of all
+    };
   }
 
   emit(value: T): void {

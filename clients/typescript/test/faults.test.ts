@@ -159,3 +159,13 @@ timed("a client that is closed while it waits for a token asks for no other", as
   assert.equal(await next(service), MINUTE_MS);
   assert.equal(asked, 2);
 });
+
+timed("a later token that can't be sent is asked for again", async (service) => {
+  const tokens = ["t1", "", "t2"];
+  const client = connect("http://service", service.options({ getToken: () => tokens.shift()! }));
+  (await accept(service)).lose();
+  assert.ok((await next(service)) < MINUTE_MS);
+  await accept(service);
+  assert.deepEqual([tokens, client.status], [[], "open"]);
+  client.close();
+});

@@ -428,6 +428,35 @@ test("a deletion is shown at once, and the last attempt counts", async () => {
   await shown(() => texts(page) === "k1,k2,k3 k2 refused");
 });
 
+test("an edit that throws is reported, and keeps no other record from its change", async (t) => {
+  const reported = t.mock.method(console, "error", () => {});
+  const { client, socket } = await opened();
+  let mutate!: (change: Edit<Order>["change"]) => Promise<unknown>;
+  const Changing: FC = () => {
+    const { rows } = useView<Order>("orders");
+    mutate = useMutation((client) => client.deltaPublish("orders", { id: 1 }), {
+      optimistic: (change: Edit<Order>["change"]): Edit<Order> => ({ topic: "orders", key: "k1", change }),
+    }).mutate;
+    return rows.map(({ record }) => record.qty).join();
+  };
+  const { page } = await show(client, h(Changing));
+  const id = await subscribed(socket);
+  group(socket, id, { id: 1, qty: 1 }, { id: 2, qty: 2 });
+  await shown(() => texts(page) === "1,2");
+  const failsAbove1 = (order: Order): Order => {
+    if (order.qty > 1) throw new Error("too much");
+    return { ...order, qty: 0 };
+  };
+  await act(async () => void mutate(failsAbove1));
+  assert.equal(texts(page), "0,2");
+  socket.give(changed(id, 2, { id: 1, qty: 5 }), changed(id, 3, { id: 2, qty: 6 }));
+  await shown(() => texts(page) === "5,6");
+  assert.deepEqual(
+    reported.mock.calls.map(({ arguments: [error] }) => (error as Error).message),
+    ["too much"],
+  );
+});
+
 test("on a server nothing is connected, and the loading state is rendered", () => {
   const never = (): Client => assert.fail("a server needs no client");
   const Suspending: FC = () => h(Suspense, { fallback: "waiting" }, h(List, { name: "two", suspense: true }));

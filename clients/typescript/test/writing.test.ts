@@ -22,6 +22,19 @@ test("a text of JSON is sent as it is written, by a client that keeps integers",
   }
 });
 
+test("a client that is closed right after a write ends that write", async () => {
+  // Wherever the write is: before it waits for the connection, meanwhile, or once its command is sent.
+  for (let microtasks = 0; microtasks < 20; microtasks++) {
+    const [client, socket] = await connected();
+    const writes = [client.publish("orders", { id: 1 })];
+    await socket.next(); // what writes is loaded
+    writes.push(client.publish("orders", { id: 2 }));
+    for (let each = 0; each < microtasks; each++) await undefined;
+    client.close();
+    for (const write of writes) await assert.rejects(write, { reason: "disconnected" });
+  }
+});
+
 test("a write has an outcome, or the reason of its refusal", async () => {
   const [client, socket, service] = await connected();
   const write = client.publish("orders", { id: 1 }, { expiration: 5, correlationId: "c", tags: ["a"] });

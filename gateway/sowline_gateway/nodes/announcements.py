@@ -87,7 +87,11 @@ class Announcements:
                 if str(error) != reported:
                     reported = str(error)
                     log.warning("query service does not answer", url=url, why=reported or repr(error))
-                if asked - answered > SILENCE_SECONDS_MAX:
+                if not isinstance(error, NodeLost):
+                    # A node that refuses is not frozen: its subscriptions continue
+                    # (test_a_node_that_refuses_is_not_silent).
+                    answered = asked
+                elif asked - answered > SILENCE_SECONDS_MAX:
                     self.on_silence(url)
             await asyncio.sleep(ASK_SECONDS)
 

@@ -1,6 +1,7 @@
 /** Changes of records that are shown before the service has them. */
 
 import { contains, hasChanged, SETTLE_MS } from "../effect.js";
+import { report } from "../emitter.js";
 import type { Outcome } from "../writing.js";
 import type { SharedView } from "./sharedView.js";
 
@@ -12,7 +13,8 @@ export interface Edit<T = any> {
   readonly key: string;
   /**
    * Returns the record as it will be; undefined if it will be deleted. It may be called with a record that has the
-   * change already: it sets values, and does not add to them.
+   * change already: it sets values, and does not add to them. If it throws, the error is reported, and the edit is
+   * not shown any longer.
    */
   readonly change: (record: T) => T | undefined;
 }
@@ -69,10 +71,18 @@ export class Edits {
   /** Return the record with the edits that the view does not have yet. */
   apply<T>(topic: string, key: string, record: T, bookmark: string): T | undefined {
     let edited: T | undefined = record;
-    for (const { edit, effect } of this.#shown) {
+    for (const shown of this.#shown) {
       if (edited === undefined) break;
+      const { edit, effect } = shown;
       if (edit.topic !== topic || edit.key !== key) continue;
-      if (effect === undefined || !contains(bookmark, effect)) edited = edit.change(edited) as T | undefined;
+      if (effect !== undefined && contains(bookmark, effect)) continue;
+      try {
+        edited = edit.change(edited) as T | undefined;
+      } catch (error) {
+        // It keeps no other record from its change ("an edit that throws").
+        this.#shown.delete(shown);
+        report(error);
+      }
     }
     return edited;
   }

@@ -5,6 +5,7 @@ import errno
 import itertools
 import json
 import socket
+import ssl
 from types import SimpleNamespace
 from typing import Any
 
@@ -325,6 +326,51 @@ async def test_a_connection_that_is_lost_is_made_again(
         "lost the connection to the query service at http://127.0.0.1:1; trying again",
         "connected to the query service again",
     ]
+
+
+async def test_a_handshake_that_is_cut_short(service: Service) -> None:
+    """A service that stops during a handshake is waited for; a certificate that is refused ends the client."""
+    service.accept().lose()
+    service.refuse(ssl.SSLEOFError(8, "unexpected end"))
+    last = service.accept()
+    async with AsyncClient("https://x") as client:
+        await until(lambda: len(service.tokens) >= 3)
+        service.refuse(ssl.SSLCertVerificationError(1, "certificate has expired"))
+        last.lose()
+        await all_have_had_turns()
+        with pytest.raises(SowlineError, match="certificate has expired"):
+            await client.open(Ask("subscribe", "orders"))
+
+
+async def test_a_function_that_returns_no_token_once(service: Service) -> None:
+    """A client that reconnects asks it again: it may have read a file that was being written."""
+    tokens = iter(["t1", "", "t2"])
+    service.accept().lose()
+    service.accept()
+    async with AsyncClient("http://x", token=lambda: next(tokens)):
+        await until(lambda: len(service.tokens) >= 2)
+    assert service.tokens == ["Bearer t1", "Bearer t2"]
+
+
+async def test_streams_that_have_ended_are_forgotten(service: Service) -> None:
+    """Their messages stay readable until the caller has read or ended them."""
+    connection = service.accept()
+    async with AsyncClient("http://x") as client:
+        for id in ("1", "2"):
+            opening = asyncio.create_task(client.open(Ask("sow", "orders")))
+            await all_have_had_turns()
+            connection.give(command="ack", command_id=id, status="success", ack_type="processed")
+            for message in GROUP:
+                connection.give(**message | {"query_id": id})
+            connection.give(command="ack", command_id=id, status="success", ack_type="completed")
+            stream = await opening
+            await until(lambda: not client._streams.by_id)
+            if id == "1":
+                assert [message.command async for message in stream] == ["group_begin", "sow", "group_end"]
+            else:
+                await client.end(stream)
+                assert await stream.next_batch() == []
+        assert [request["command"] for request in connection.sent] == ["sow", "sow"]
 
 
 @pytest.mark.parametrize("token", ["", "two\nlines", "é"])
