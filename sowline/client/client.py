@@ -2,8 +2,9 @@
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -28,17 +29,29 @@ T = TypeVar("T")
 class Messages(Iterator[Message]):
     """The messages of one query or subscription, as they arrive. To end it, leave the iteration or call `close`."""
 
+    # Without a generator that refers to it: after a loop that is left, only the garbage collector would find such a
+    # cycle and unsubscribe (test_leaving_the_iteration_ends_the_stream).
+
     def __init__(self, client: "Client", stream: Stream) -> None:
         self._client = client
         self._stream = stream
-        self._messages = self._each()
+        self._batches = client._batches(stream)
+        self._batch = deque[Message]()
+        """The messages of the last batch that were not returned yet."""
         self._position: PositionTracker | None = None
         """The position after the last message that was returned, within a batch that could be resumed from."""
-        self._is_within_batch = False
 
     def __next__(self) -> Message:
         """Wait for the next message."""
-        return next(self._messages)
+        if not self._batch:
+            self._batch.extend(next(self._batches))
+            self._position = self._stream.before_batch
+        message = self._batch.popleft()
+        if message.reset:
+            self._position = None
+        elif self._position is not None:
+            self._position.note(message)
+        return message
 
     @property
     def bookmark(self) -> str | None:
@@ -46,22 +59,9 @@ class Messages(Iterator[Message]):
         # Messages are taken in batches. With the bookmark after all of them, a program that saved it and was killed
         # would miss the rest of the batch (test_the_bookmark_is_that_of_the_last_message_returned).
         whole = self._stream.bookmark
-        if whole is None or not self._is_within_batch:
+        if whole is None or not self._batch:
             return whole
         return None if self._position is None else self._position.bookmark
-
-    def _each(self) -> Generator[Message, None, None]:
-        stream = self._stream
-        with closing(self._client._batches(stream)) as batches:
-            for batch in batches:
-                self._position = stream.before_batch
-                for left, message in zip(range(len(batch) - 1, -1, -1), batch, strict=True):
-                    self._is_within_batch = left > 0
-                    if message.reset:
-                        self._position = None
-                    elif self._position is not None:
-                        self._position.note(message)
-                    yield message
 
     def pause(self) -> None:
         """Let the service send nothing until it is resumed; messages that have arrived are still returned."""
@@ -73,7 +73,8 @@ class Messages(Iterator[Message]):
 
     def close(self) -> None:
         """End the query or subscription."""
-        self._messages.close()
+        self._batch.clear()
+        self._batches.close()
 
 
 def _records(messages: Messages) -> Iterator[Record]:
@@ -215,9 +216,12 @@ class Client:
             while batch := self._run(stream.next_batch):
                 yield batch
         finally:
-            # When the program ends, the loop's thread has already stopped.
+            # Not awaited: the garbage collector may come here in any thread, also in the loop's, which would then
+            # wait for itself (test_an_iterator_that_the_loop_collects). When the program ends, that thread has
+            # already stopped, and once the client is closed, the loop is.
             if not self._is_closed and not sys.is_finalizing():
-                self._run(self._client.end, stream)
+                with suppress(RuntimeError):
+                    self._thread.start(self._client.end, stream)
 
     @property
     def effect(self) -> str:

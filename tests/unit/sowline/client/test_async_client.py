@@ -2,53 +2,21 @@
 
 import asyncio
 import errno
+import gc
 import itertools
-import json
 import socket
 import ssl
-from types import SimpleNamespace
+import weakref
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosedError
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from tests.described import checked_request
+from tests.unit.sowline.client.held_connection import Connection
 from tests.waiting import loop_turns, until
-
-
-class Connection:
-    """What the client sends, and what it is to receive."""
-
-    def __init__(self, **headers: str) -> None:
-        self.response = SimpleNamespace(headers={f"Sowline-{name}": text for name, text in headers.items()})
-        self.sent: list[Any] = []
-        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    async def send(self, text: str) -> None:
-        """Take a request."""
-        self.sent.append(checked_request(json.loads(text)))
-
-    async def recv(self, decode: bool) -> bytes:
-        """Return the next frame; raises once the connection is lost."""
-        frame = await self._frames.get()
-        if frame is None:
-            raise ConnectionClosedError(None, None)
-        return frame
-
-    async def close(self) -> None:
-        """Do nothing more."""
-
-    def give(self, **message: Any) -> None:
-        """Let a message arrive."""
-        self._frames.put_nowait(json.dumps(message).encode())
-
-    def lose(self) -> None:
-        """Let nothing arrive any more."""
-        self._frames.put_nowait(None)
 
 
 class Service:
@@ -364,12 +332,16 @@ async def test_streams_that_have_ended_are_forgotten(service: Service) -> None:
                 connection.give(**message | {"query_id": id})
             connection.give(command="ack", command_id=id, status="success", ack_type="completed")
             stream = await opening
-            await until(lambda: not client._streams.by_id)
+            await all_have_had_turns()
             if id == "1":
                 assert [message.command async for message in stream] == ["group_begin", "sow", "group_end"]
             else:
                 await client.end(stream)
                 assert await stream.next_batch() == []
+            forgotten = weakref.ref(stream)
+            del opening, stream
+            gc.collect()
+            assert forgotten() is None
         assert [request["command"] for request in connection.sent] == ["sow", "sow"]
 
 

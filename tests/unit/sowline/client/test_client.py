@@ -1,15 +1,20 @@
 """The blocking client: the bookmark of an iterator, whose messages are taken in batches."""
 
 import asyncio
+import gc
 import json
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
+
+import pytest
 
 from sowline.client.client import Client, Messages
 from sowline.client.stream import Stream
 from sowline.subscriptions.ask import Ask
 from sowline.subscriptions.lifecycle import ConnectionMade
 from sowline.wire.client_message import read_frame
+from tests.unit.sowline.client.held_connection import Connection
+from tests.waiting import loop_turns, wait_for
 
 ACCEPTED = {"command": "ack", "command_id": "1", "status": "success", "ack_type": "processed"}
 
@@ -66,3 +71,64 @@ def test_no_bookmark_within_a_group() -> None:
     messages = messages_of("sow_and_subscribe", ACCEPTED, *group)
     found = [(next(messages).command, messages.bookmark) for _ in group]
     assert found == [("group_begin", None), ("sow", None), ("group_end", "orders:0@7")]
+
+
+class Served(Connection):
+    """A connection over which each subscription is accepted, and gets one change."""
+
+    collects = False
+    """Whether the loop collects garbage while it sends."""
+
+    async def send(self, text: str) -> None:
+        """Take a request."""
+        if self.collects:
+            gc.collect()
+        await super().send(text)
+        request = self.sent[-1]
+        if request["command"] == "subscribe":
+            self.give(**ACCEPTED | {"command_id": request["command_id"]}, bookmark="orders:0@4")
+            self.give(**change(5) | {"sids": [request["command_id"]]})
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, Served]]:
+    """A client, and its connection."""
+    connection = Served()
+
+    async def connect(url: str, **options: object) -> Served:
+        return connection
+
+    monkeypatch.setattr("sowline.client.connection.connect", connect)
+    with Client("http://x") as client:
+        yield client, connection
+
+
+def test_leaving_the_iteration_ends_the_stream(served: tuple[Client, Served]) -> None:
+    """Also if the program does not name the iterator: it is gone with the loop, without the garbage collector."""
+    client, connection = served
+    gc.disable()
+    try:
+        for message in client.subscribe("orders"):
+            assert message.bookmark == "orders:0@5"
+            break
+        closed = client.subscribe("orders")
+        next(closed)
+        closed.close()
+        assert list(closed) == []
+        wait_for(lambda: len(connection.sent) == 4, "both ends to be sent")
+    finally:
+        gc.enable()
+    assert [request["command"] for request in connection.sent] == ["subscribe", "unsubscribe"] * 2
+
+
+def test_an_iterator_that_the_loop_collects(served: tuple[Client, Served]) -> None:
+    """The loop can't wait for itself: the client would never answer again."""
+    client, connection = served
+    cycle: list[object] = [client.subscribe("orders")]
+    cycle.append(cycle)
+    next(cast("Messages", cycle[0]))
+    del cycle
+    connection.collects = True
+    next(client.subscribe("orders"))
+    wait_for(lambda: len(connection.sent) == 4, "both ends to be sent")
+    assert [request["command"] for request in connection.sent] == ["subscribe"] * 2 + ["unsubscribe"] * 2
