@@ -16,7 +16,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from sowline.runtime import ports
-from tests import tools
+from tests import hanging, tools
 from tests.brokers import kafka_broker
 from tests.examples import ARE_NEW, examples
 
@@ -96,6 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "quick: what `make check` runs")
     config.addinivalue_line("markers", "slow: of seconds, so that `make check` leaves it to `make test`")
     config.addinivalue_line("markers", "one_node: about a query service that holds all partitions")
+    config.pluginmanager.register(hanging)
     tools.extend_path()
 
 

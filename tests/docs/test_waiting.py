@@ -179,6 +179,44 @@ def test_every_test_ends() -> None:
     assert waiting.SECONDS_MAX < SECONDS_MAX
 
 
+HANGS = """
+import threading
+import pytest
+
+ENDED = threading.Event()
+
+@pytest.fixture
+def hangs():
+    yield
+    ENDED.wait()
+
+@pytest.mark.timeout(1)
+def test_one():
+    try:
+        ENDED.wait()
+    finally:
+        ENDED.wait()
+
+@pytest.mark.timeout(1)
+def test_two(hangs):
+    assert False
+"""
+
+
+@pytest.mark.parametrize(("test", "function"), [("test_one", "test_one"), ("test_two", "hangs")])
+def test_no_test_hangs_a_run(tmp_path: Path, test: str, function: str) -> None:
+    """If the end of a test that was interrupted hangs, the process ends, and says where each thread was."""
+    module = tmp_path / "test_hanging.py"
+    module.write_text(HANGS)
+    run = (
+        "import pytest; from tests import hanging; hanging.GRACE_SECONDS = 1.0;"
+        f"pytest.main(['{module}::{test}', '--rootdir', '{tmp_path}', '-p', 'tests.hanging'])"
+    )
+    done = subprocess.run([sys.executable, "-c", run], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.search(rf"test_hanging.py\", line \d+ in {function}", done.stderr), done.stderr
+
+
 def collected(seed: int) -> tuple[list[str], list[str]]:
     """Return the modules and the tests of a run with a seed, which it prints."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *SHUFFLED]
