@@ -46,4 +46,6 @@ def no_answer(service: str, url: str, error: Exception) -> SowlineError:
         address = urlsplit(url)._replace(path="", query="", fragment="").geturl()
         return SowlineError("not connected", f"nothing listens at {address}: is `sowline up` running?")
     why = str(error) or type(error).__name__
+    if isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError):
+        why += "; it may have carried out the request, so check before you repeat it"
     return SowlineError("not connected", f"expected {service} at {url}, got: {why}{via(url)}")

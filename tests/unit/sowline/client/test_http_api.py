@@ -60,6 +60,20 @@ async def test_a_service_that_does_not_answer_is_there(ask: str, silent: str) ->
     assert "to continue its answer within 1 s, got nothing; it may still carry out" in error.message
 
 
+@pytest.mark.parametrize("ask", ["publish", "command"])
+async def test_a_service_that_is_killed_may_have_carried_out_the_request(ask: str) -> None:
+    """Its connection ends before the answer: a program that just repeats its write may write twice."""
+
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
+        error = await refusal(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", ask)
+    assert error.reason == "not connected"
+    assert "it may have carried out the request, so check before you repeat it" in error.message
+
+
 @pytest.mark.parametrize("ask", ["topics", "publish", "command"])
 async def test_no_service_is_there(ask: str) -> None:
     """The error says so, and what the user of a command probably forgot."""
