@@ -33,6 +33,7 @@ LONGER = {
     "tests/simulation/test_simulation.py": "waits for the runs of all tests of the module, on all cores",
     "tests/spark/test_cluster.py": "starts a Spark cluster",
     "tests/spark/test_demo.py": "the demo, whose Spark starts and ends",
+    "tests/spark/test_docs.py": "a page whose pipelines start Sparks of their own",
     "tests/spark/test_exactly_once.py": "kills Spark again and again",
     "tests/spark/test_flights_pipeline.py": "starts a Spark of its own",
     "tests/spark/test_lake.py": "starts a Spark of its own for each kind of table",
