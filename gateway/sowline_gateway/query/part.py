@@ -160,8 +160,12 @@ class Part:
 
     def answers_for(self, names: Mapping[str, str]) -> Share:
         """Return the partitions that the node has answered for; `names` are those of the topics, by log."""
+        # A topic may have left the file since the node was asked: the next attempt reports that.
         return frozenset(
-            (names[log], number) for log, positions in self.positions_by_log.items() for number in positions
+            (names[log], number)
+            for log, positions in self.positions_by_log.items()
+            if log in names
+            for number in positions
         )
 
     async def close(self) -> None:
