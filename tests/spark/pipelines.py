@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sowline_ingest.job import Job
@@ -31,4 +31,5 @@ def pipeline_process(
         try:
             yield process
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # all of them may have ended
+                os.killpg(process.pid, signal.SIGKILL)
