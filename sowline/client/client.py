@@ -40,9 +40,12 @@ class Messages(Iterator[Message]):
         """The messages of the last batch that were not returned yet."""
         self._position: PositionTracker | None = None
         """The position after the last message that was returned, within a batch that could be resumed from."""
+        self._is_closed = False
 
     def __next__(self) -> Message:
         """Wait for the next message."""
+        if self._is_closed:
+            raise StopIteration
         if not self._batch:
             self._batch.extend(next(self._batches))
             self._position = self._stream.before_batch
@@ -73,8 +76,10 @@ class Messages(Iterator[Message]):
 
     def close(self) -> None:
         """End the query or subscription."""
-        self._batch.clear()
+        # The rest of the batch stays: without it, the bookmark would be the one after all of it
+        # (test_the_bookmark_after_the_end_is_that_of_the_last_message_returned).
         self._batches.close()
+        self._is_closed = True
 
 
 def _records(messages: Messages) -> Iterator[Record]:
