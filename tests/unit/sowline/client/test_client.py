@@ -73,6 +73,27 @@ def test_the_bookmark_after_the_end_is_that_of_the_last_message_returned() -> No
     assert list(messages) == []
 
 
+def test_what_an_interrupted_wait_has_taken_is_not_behind_the_bookmark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C ends the wait just when messages come: who saves the bookmark then gets them at the next start."""
+    messages = messages_of("subscribe", {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6))
+
+    def interrupted(
+        self: Unconnected,
+        function: Callable[..., Coroutine[Any, Any, Any]],
+        *given: object,
+        **named: object,
+    ) -> Any:
+        asyncio.run(function(*given, **named))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Unconnected, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(messages)
+    assert messages.bookmark == "orders:0@4"
+
+
 def test_no_bookmark_within_a_group() -> None:
     """Nothing resumes from a part of it."""
     group: list[dict[str, Any]] = [
