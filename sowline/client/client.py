@@ -40,11 +40,14 @@ class Messages(Iterator[Message]):
         """The messages of the last batch that were not returned yet."""
         self._position: PositionTracker | None = None
         """The position after the last message that was returned, within a batch that could be resumed from."""
+        self._is_closed = self._is_interrupted = False
 
     def __next__(self) -> Message:
         """Wait for the next message."""
+        if self._is_closed:
+            raise StopIteration
         if not self._batch:
-            self._batch.extend(next(self._batches))
+            self._batch.extend(self._next_batch())
             self._position = self._stream.before_batch
         message = self._batch.popleft()
         if message.reset:
@@ -59,9 +62,21 @@ class Messages(Iterator[Message]):
         # Messages are taken in batches. With the bookmark after all of them, a program that saved it and was killed
         # would miss the rest of the batch (test_the_bookmark_is_that_of_the_last_message_returned).
         whole = self._stream.bookmark
-        if whole is None or not self._batch:
+        if whole is None or not (self._batch or self._is_interrupted):
             return whole
-        return None if self._position is None else self._position.bookmark
+        position = self._stream.before_batch if self._is_interrupted else self._position
+        return None if position is None else position.bookmark
+
+    def _next_batch(self) -> list[Message]:
+        try:
+            return next(self._batches)
+        except (StopIteration, SowlineError):
+            raise
+        except BaseException:
+            # Ctrl-C, for example: the loop may have taken messages that nobody gets, or take them before it notices
+            # (test_what_an_interrupted_wait_has_taken_is_not_behind_the_bookmark).
+            self._is_interrupted = True
+            raise
 
     def pause(self) -> None:
         """Let the service send nothing until it is resumed; messages that have arrived are still returned."""
@@ -73,8 +88,10 @@ class Messages(Iterator[Message]):
 
     def close(self) -> None:
         """End the query or subscription."""
-        self._batch.clear()
+        # The rest of the batch stays: without it, the bookmark would be the one after all of it
+        # (test_the_bookmark_after_the_end_is_that_of_the_last_message_returned).
         self._batches.close()
+        self._is_closed = True
 
 
 def _records(messages: Messages) -> Iterator[Record]:

@@ -216,8 +216,11 @@ class RunnerService(ABC):
             # Some of these are SowlineErrors. Below, a changes topic that was replaced would stop its readers until
             # the service is restarted (test_a_topic_that_is_replaced_makes_it_begin_again).
             except RESTART_ERRORS as error:
-                self._log_restart(runners.name, str(error))
-                runners.stop.wait(PAUSE_SECONDS)
+                # An output that waits for space ends with such an error when it is stopped, and nothing starts again
+                # (test_a_runner_that_is_stopped_reports_no_restart).
+                if not runners.stop.is_set():
+                    self._log_restart(runners.name, str(error))
+                    runners.stop.wait(PAUSE_SECONDS)
             except SowlineError as error:
                 self._log_stop(runners.name, error.reason, error.message, traceback=False)
                 runners.move(RunnerState.STOPPED, error.message)

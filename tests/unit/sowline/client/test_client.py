@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from typing import Any, cast
 
 import pytest
@@ -59,6 +60,38 @@ def test_the_bookmark_is_that_of_the_last_message_returned() -> None:
         ("orders:1@10", "orders:0@5,1@10"),
         ("orders:0@6", "orders:0@6,1@10"),
     ]
+
+
+def test_the_bookmark_after_the_end_is_that_of_the_last_message_returned() -> None:
+    """Who leaves the iteration within a batch, and then saves the bookmark, gets the rest at the next start."""
+    messages = messages_of(
+        "subscribe", {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6), change(7)
+    )
+    with closing(messages):
+        next(messages)
+    assert messages.bookmark == "orders:0@5"
+    assert list(messages) == []
+
+
+def test_what_an_interrupted_wait_has_taken_is_not_behind_the_bookmark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C ends the wait just when messages come: who saves the bookmark then gets them at the next start."""
+    messages = messages_of("subscribe", {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6))
+
+    def interrupted(
+        self: Unconnected,
+        function: Callable[..., Coroutine[Any, Any, Any]],
+        *given: object,
+        **named: object,
+    ) -> Any:
+        asyncio.run(function(*given, **named))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Unconnected, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(messages)
+    assert messages.bookmark == "orders:0@4"
 
 
 def test_no_bookmark_within_a_group() -> None:

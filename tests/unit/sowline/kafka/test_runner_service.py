@@ -5,11 +5,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from sowline.config.definition_changes import followed
 from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
-from sowline.errors import SowlineError
+from sowline.errors import SowlineError, StartAgain
 from sowline.kafka.runner_service import NEXT, Runners, RunnerState, Situation
 from sowline_fanout.service import FanoutService
 from tests.waiting import wait_for
@@ -55,6 +56,29 @@ class Runner:
         if not self.fanout.filter:
             raise SowlineError("gap", "changes are gone")
         self.stop.wait()
+
+
+class Full(Runner):
+    """Waits for space in its producer's queue, until it is stopped."""
+
+    def run(self) -> None:
+        """Wait."""
+        self.stop.wait()
+        raise StartAgain("stopping before the producer has space")
+
+
+def test_a_runner_that_is_stopped_reports_no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to look into an error at each stop while Kafka is away."""
+    monkeypatch.setattr("sowline_fanout.service.FanoutRunner", Full)
+    topics = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
+    service = FanoutService(Settings(kafka="127.0.0.1:1"), topics, threading.Event())
+    runners = service.runners["f"]
+    with capture_logs() as logs:
+        runners.begin(service.run_each)
+        wait_for(lambda: runners.latest, "the fanout to run")
+        runners.stop.set()
+        runners.wait_ended()
+    assert not logs
 
 
 def test_definitions_begin_and_end_runners(monkeypatch: pytest.MonkeyPatch) -> None:
