@@ -1,0 +1,286 @@
+"""`python -m examples.flights.screens DIRECTORY [NAME …]`: the screens that a reader judges before a release.
+
+They show the running demo's landing page and its console, from a telephone's width to that of a large screen, light
+and dark, in each state that somebody may meet. A name may have wildcards: `'landing-*'`, `'*-390-*'`. What is wanted
+and could not be shown is said at the end; the exit code is 1 then.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from signal import SIGINT
+from typing import Final, Literal, NamedTuple
+
+import click
+from confluent_kafka import Producer
+from playwright.sync_api import Error, Page
+
+from examples.flights.browser import Demo, browsing, demo
+from examples.flights.disturb import PARTS
+
+Scheme = Literal["light", "dark"]
+HEIGHTS: Final = {390: 844, 1024: 768, 1440: 900, 1920: 1080}
+OUTAGES_MAX = 4
+"""How often a part is killed: an outage may be too short for all of its screens."""
+SETTLE_S = 0.7
+"""How long a page has to arrange itself after its width or its colors changed."""
+RATES_S = 12
+"""Seconds after which the console knows the rates of the last ten seconds."""
+FED_S = 30
+"""Seconds after which the charts and the views have something to show."""
+STAND_S = 6
+"""Seconds after which a page stands still when the demo has ended."""
+STEP_MS = 120_000
+FULL_ROWS = 8
+WHOLE = ("landing", "topics", "topic")
+"""What is shown down to its end, however long it is."""
+
+
+class Look(NamedTuple):
+    """How a screen is seen."""
+
+    width: int
+    scheme: Scheme
+
+
+LIGHT = (Look(390, "light"), Look(1440, "light"))
+DARK = (Look(390, "dark"), Look(1440, "dark"))
+USUAL = (*LIGHT, *DARK, Look(1024, "light"))
+ALL = (*USUAL, Look(1920, "light"))
+PLAN: Mapping[tuple[str, str], Sequence[Look]] = {
+    ("landing", "healthy"): ALL,
+    ("topics", "healthy"): ALL,
+    ("grid", "healthy"): ALL,
+    ("filter", "healthy"): LIGHT,
+    ("record", "healthy"): LIGHT,
+    ("timeline", "healthy"): USUAL,
+    ("treemap", "healthy"): (*LIGHT, *DARK),
+    ("bars", "healthy"): LIGHT,
+    ("lines", "healthy"): LIGHT,
+    ("pivot", "healthy"): LIGHT,
+    ("topic", "healthy"): USUAL,
+    ("letters", "healthy"): LIGHT,
+    ("write", "healthy"): (*LIGHT, Look(1440, "dark")),
+    **{("landing", f"{part}-dead"): USUAL if part == "materializer" else LIGHT for part in PARTS},
+    ("landing", "recovered"): USUAL,
+    ("landing", "ended"): USUAL,
+    ("grid", "away"): (*LIGHT, Look(1440, "dark")),
+    ("topics", "away"): LIGHT,
+}
+"""The looks of each part in each state."""
+
+
+def name_of(part: str, look: Look, state: str) -> str:
+    """Return the name of a screen."""
+    return f"{part}-{look.width}-{look.scheme}-{state}"
+
+
+def chosen(patterns: Sequence[str]) -> list[str]:
+    """Return the names of the screens that any of the patterns matches, or of all."""
+    names = [name_of(part, look, state) for (part, state), looks in PLAN.items() for look in looks]
+    return [name for name in names if not patterns or any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+class Screens:
+    """The screens that are wanted: those that are left, and why the last attempt at one failed."""
+
+    def __init__(self, directory: Path, names: Iterable[str]) -> None:
+        self._directory = directory
+        self._left = dict.fromkeys(names, "its state was not reached")
+
+    def left(self, part: str, state: str) -> list[Look]:
+        """Return the looks that are wanted of a part in a state, and not yet taken."""
+        return [look for look in PLAN[part, state] if name_of(part, look, state) in self._left]
+
+    def take(self, page: Page, part: str, state: str, sign: str, width: int | None = None) -> None:
+        """Take what is left of a part in a state, of one width or all, where its sign is seen before and after."""
+        for look in self.left(part, state):
+            if width in (None, look.width):
+                _show(page, look)
+                is_shown = page.locator(sign).first.is_visible
+                was = is_shown()
+                picture = page.screenshot(full_page=part in WHOLE, animations="disabled")
+                if was and is_shown():
+                    self._keep(name_of(part, look, state), picture)
+
+    def _keep(self, name: str, picture: bytes) -> None:
+        (self._directory / f"{name}.png").write_bytes(picture)
+        del self._left[name]
+        click.echo(name)
+
+    def fail(self, part: str, state: str, problem: Exception) -> None:
+        """Note why what is left of a part in a state can't be taken."""
+        first, *_ = str(problem).splitlines()
+        self._left |= {name_of(part, look, state): first for look in self.left(part, state)}
+
+    def finish(self) -> int:
+        """Report what was not reached; returns the exit code."""
+        for name, reason in self._left.items():
+            click.echo(f"NOT TAKEN: {name}: {reason}")
+        return 1 if self._left else 0
+
+
+def _show(page: Page, look: Look) -> None:
+    page.set_viewport_size({"width": look.width, "height": HEIGHTS[look.width]})
+    page.emulate_media(color_scheme=look.scheme, reduced_motion="reduce")
+    time.sleep(SETTLE_S)
+
+
+def _body(*phases: str) -> str:
+    return f"body:is({', '.join(f'[data-phase={phase}]' for phase in phases)})"
+
+
+RUNS = _body("live", "quiet")
+CHECKED = f"{RUNS} [data-part]:enabled"
+VERDICT = f"{RUNS} #events li:first-child.ok"
+
+
+def _healthy(screens: Screens, page: Page) -> None:
+    page.locator(f"#board .late tr:nth-child({FULL_ROWS})").wait_for()
+    time.sleep(FED_S)
+    page.locator(_body("live")).wait_for()
+    screens.take(page, "landing", "healthy", RUNS)
+
+
+def _kill(page: Page, part: str) -> None:
+    page.locator(CHECKED).first.wait_for()
+    page.locator(f"[data-part={part}]").click()
+    page.locator(_body("down")).wait_for()
+
+
+def _outage(screens: Screens, page: Page, part: str) -> None:
+    """Kill a part until all screens of it are taken."""
+    for _ in range(OUTAGES_MAX):
+        if screens.left("landing", f"{part}-dead"):
+            _kill(page, part)
+            screens.take(page, "landing", f"{part}-dead", _body("down"))
+
+
+def _recovered(screens: Screens, page: Page) -> None:
+    if screens.left("landing", "recovered"):
+        if not page.locator("#events li").count():
+            _kill(page, "materializer")
+        page.locator(VERDICT).wait_for()
+        screens.take(page, "landing", "recovered", VERDICT)
+
+
+class View(NamedTuple):
+    """A part of the console: its address, what is to be done there, and how it is known that it is shown."""
+
+    fragment: str
+    shown: str
+    prepare: Callable[[Page], None] = lambda _: None
+
+
+def _open_record(page: Page) -> None:
+    page.locator("perspective-viewer regular-table tbody tr").first.locator("td").first.click(force=True)
+    page.locator("aside .json").wait_for()
+
+
+def _open_timeline(page: Page) -> None:
+    _open_record(page)
+    page.get_by_role("complementary").get_by_role("button", name="Timeline").click()
+
+
+def _open_dialog(page: Page) -> None:
+    page.locator("details.menu summary").click()
+    page.get_by_role("button", name="Write…").click()
+
+
+CHART = "#/grid/flights?show=chart"
+CELLS = "perspective-viewer regular-table tbody td"
+DRAWN = ".drawing svg, .drawing canvas"
+VIEWS: Mapping[str, View] = {
+    "topics": View("#/topics", "[data-label=Records]", lambda _: time.sleep(RATES_S)),
+    "grid": View("#/grid/flights", CELLS, lambda _: time.sleep(RATES_S)),
+    "filter": View("#/grid/flights?filter=%2Forigin+%3D+%27JFK%27+AND+%2Fdep_delay_min+%3E+30", CELLS),
+    "record": View("#/grid/flights?filter=%2Fstatus+%3D+%27landed%27", "aside .json", _open_record),
+    "timeline": View("#/grid/flights?filter=%2Fstatus+%3D+%27landed%27", "aside .write", _open_timeline),
+    "treemap": View(f"{CHART}&chart=treemap&by=%2Fcarrier&across=%2Fstatus", DRAWN),
+    "bars": View(f"{CHART}&chart=bars&by=%2Fcarrier&across=%2Forigin", DRAWN),
+    "lines": View(f"{CHART}&chart=time&time=%2Ftime_hour&width=h&across=%2Forigin", DRAWN),
+    "pivot": View("#/grid/flights?show=pivot&by=%2Fcarrier&across=%2Fstatus", CELLS),
+    "topic": View("#/topic/flights", "[aria-labelledby] tbody tr", lambda _: time.sleep(RATES_S)),
+    "letters": View("#/topic/flights?tail=dead", ".message"),
+    "write": View("#/grid/flights", "dialog[open] footer button:enabled", _open_dialog),
+}
+
+
+def _open(page: Page, url: str, part: str) -> None:
+    """Load a part of the console anew, and wait until it is shown."""
+    view = VIEWS[part]
+    page.goto("about:blank")
+    page.goto(f"{url}/console/{view.fragment}")
+    if view.fragment.startswith("#/grid"):
+        page.locator(".standing .chip.ok").wait_for()
+        page.locator(DRAWN if view.shown == DRAWN else CELLS).first.wait_for()
+    view.prepare(page)
+    page.locator(view.shown).first.wait_for()
+
+
+def _console(screens: Screens, page: Page, running: Demo) -> None:
+    """Take the parts of the console, each loaded at each of its widths."""
+    letter = Producer({"bootstrap.servers": running.kafka})
+    letter.produce("flights", json.dumps({"carrier": "WN", "flight": 1.5, "status": "late"}).encode())
+    letter.flush()
+    for part, view in VIEWS.items():
+        for look in {look.width: look for look in reversed(screens.left(part, "healthy"))}.values():
+            try:
+                _show(page, look)
+                _open(page, running.url, part)
+                screens.take(page, part, "healthy", view.shown, look.width)
+            except Error as problem:
+                screens.fail(part, "healthy", problem)
+
+
+def _end(screens: Screens, landing: Page, others: Mapping[str, Page], running: Demo) -> None:
+    """End the demo as Ctrl-C does, while its pages stay open."""
+    for part, page in others.items():
+        _open(page, running.url, part)
+    running.process.send_signal(SIGINT)
+    running.process.wait()
+    time.sleep(STAND_S)
+    screens.take(landing, "landing", "ended", _body("ended"))
+    for part, page in others.items():
+        screens.take(page, part, "away", ".bar .chip")
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("names", nargs=-1)
+def main(directory: Path, names: Sequence[str]) -> None:
+    """Take the screens of the demo, all or those with these names, as PNG files in a directory."""
+    wanted = chosen(names)
+    if not wanted:
+        raise click.BadParameter(f"expected names of screens, such as {', '.join(chosen(())[:2])}")
+    directory.mkdir(parents=True, exist_ok=True)
+    screens = Screens(directory, wanted)
+    with demo() as running, browsing(1440, HEIGHTS[1440]) as context:
+        context.set_default_timeout(STEP_MS)
+        landing = context.new_page()
+        landing.goto(running.link)
+        steps: Sequence[tuple[str, Callable[[], None]]] = (
+            ("healthy", lambda: _healthy(screens, landing)),
+            ("console", lambda: _console(screens, context.new_page(), running)),
+            *((part, lambda part=part: _outage(screens, landing, part)) for part in PARTS),
+            ("recovered", lambda: _recovered(screens, landing)),
+            (
+                "end",
+                lambda: _end(
+                    screens, landing, {one: context.new_page() for one in ("grid", "topics")}, running
+                ),
+            ),
+        )
+        for step, run in steps:
+            try:
+                run()
+            except Error as problem:
+                click.echo(f"{step}: {problem}")
+    sys.exit(screens.finish())
+
+
+if __name__ == "__main__":
+    main()
