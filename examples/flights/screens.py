@@ -5,14 +5,14 @@ and dark, in each state that somebody may meet. A name may have wildcards: `'lan
 and could not be shown is said at the end; the exit code is 1 then.
 """
 
-import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 from signal import SIGINT
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 from confluent_kafka import Producer
@@ -21,20 +21,16 @@ from playwright.sync_api import Error, Page
 from examples.flights.browser import Demo, browsing, demo
 from examples.flights.disturb import PARTS
 
-Scheme = Literal["light", "dark"]
-HEIGHTS: Final = {390: 844, 1024: 768, 1440: 900, 1920: 1080}
+HEIGHTS = {390: 844, 1024: 768, 1440: 900, 1920: 1080}
 OUTAGES_MAX = 4
 """How often a part is killed: an outage may be too short for all of its screens."""
 SETTLE_S = 0.7
 """How long a page has to arrange itself after its width or its colors changed."""
 RATES_S = 12
-"""Seconds after which the console knows the rates of the last ten seconds."""
+"""Seconds after which the console knows the rates of the last ten seconds, and a page stands still at the end."""
 FED_S = 30
 """Seconds after which the charts and the views have something to show."""
-STAND_S = 6
-"""Seconds after which a page stands still when the demo has ended."""
-STEP_MS = 120_000
-FULL_ROWS = 8
+STEP_MS = 240_000
 WHOLE = ("landing", "topics", "topic")
 """What is shown down to its end, however long it is."""
 
@@ -43,31 +39,64 @@ class Look(NamedTuple):
     """How a screen is seen."""
 
     width: int
-    scheme: Scheme
+    scheme: Literal["light", "dark"]
+
+
+class View(NamedTuple):
+    """A part of the console: its address, its looks, a sign that it is shown, and what is to be done for that."""
+
+    fragment: str
+    looks: Sequence[Look]
+    sign: str
+    prepare: Callable[[Page], None] = lambda _: None
+
+
+def _open_record(page: Page) -> None:
+    page.locator(CELLS).first.click(force=True)
+
+
+def _open_timeline(page: Page) -> None:
+    _open_record(page)
+    page.get_by_role("complementary").get_by_role("button", name="Timeline").click()
+
+
+def _open_dialog(page: Page) -> None:
+    page.locator("details.menu summary").click()
+    page.get_by_role("button", name="Write…").click()
 
 
 LIGHT = (Look(390, "light"), Look(1440, "light"))
-DARK = (Look(390, "dark"), Look(1440, "dark"))
-USUAL = (*LIGHT, *DARK, Look(1024, "light"))
+BOTH = (*LIGHT, Look(390, "dark"), Look(1440, "dark"))
+USUAL = (*BOTH, Look(1024, "light"))
 ALL = (*USUAL, Look(1920, "light"))
+RUNS = "body:is([data-phase=live], [data-phase=quiet])"
+DOWN = "body[data-phase=down]"
+VERDICT = f"{RUNS} #events li:first-child.ok"
+CELLS = "perspective-viewer regular-table tbody td"
+DRAWN = ".drawing svg, .drawing canvas"
+CHART = "#/grid/flights?show=chart"
+LANDED = "#/grid/flights?filter=%2Fstatus+%3D+%27landed%27"
+VIEWS: Mapping[str, View] = {
+    "topics": View("#/topics", ALL, "[data-label=Records]", lambda _: time.sleep(RATES_S)),
+    "grid": View("#/grid/flights", ALL, CELLS, lambda _: time.sleep(RATES_S)),
+    "filter": View("#/grid/flights?filter=%2Forigin+%3D+%27JFK%27+AND+%2Fdep_delay_min+%3E+30", LIGHT, CELLS),
+    "record": View(LANDED, LIGHT, "aside .json", _open_record),
+    "timeline": View(LANDED, USUAL, "aside .write", _open_timeline),
+    "treemap": View(f"{CHART}&chart=treemap&by=%2Fcarrier&across=%2Fstatus", BOTH, DRAWN),
+    "bars": View(f"{CHART}&chart=bars&by=%2Fcarrier&across=%2Forigin", LIGHT, DRAWN),
+    "lines": View(f"{CHART}&chart=time&time=%2Ftime_hour&width=h&across=%2Forigin", LIGHT, DRAWN),
+    "pivot": View("#/grid/flights?show=pivot&by=%2Fcarrier&across=%2Fstatus", LIGHT, CELLS),
+    "topic": View("#/topic/flights", USUAL, "[aria-labelledby] tbody tr", lambda _: time.sleep(RATES_S)),
+    "letters": View("#/topic/flights?tail=dead", LIGHT, ".message"),
+    "write": View("#/grid/flights", BOTH, "dialog[open] footer button:enabled", _open_dialog),
+}
 PLAN: Mapping[tuple[str, str], Sequence[Look]] = {
     ("landing", "healthy"): ALL,
-    ("topics", "healthy"): ALL,
-    ("grid", "healthy"): ALL,
-    ("filter", "healthy"): LIGHT,
-    ("record", "healthy"): LIGHT,
-    ("timeline", "healthy"): USUAL,
-    ("treemap", "healthy"): (*LIGHT, *DARK),
-    ("bars", "healthy"): LIGHT,
-    ("lines", "healthy"): LIGHT,
-    ("pivot", "healthy"): LIGHT,
-    ("topic", "healthy"): USUAL,
-    ("letters", "healthy"): LIGHT,
-    ("write", "healthy"): (*LIGHT, Look(1440, "dark")),
+    **{(part, "healthy"): view.looks for part, view in VIEWS.items()},
     **{("landing", f"{part}-dead"): USUAL if part == "materializer" else LIGHT for part in PARTS},
     ("landing", "recovered"): USUAL,
     ("landing", "ended"): USUAL,
-    ("grid", "away"): (*LIGHT, Look(1440, "dark")),
+    ("grid", "away"): BOTH,
     ("topics", "away"): LIGHT,
 }
 """The looks of each part in each state."""
@@ -85,42 +114,38 @@ def chosen(patterns: Sequence[str]) -> list[str]:
 
 
 class Screens:
-    """The screens that are wanted: those that are left, and why the last attempt at one failed."""
+    """The screens that are wanted; `names` are those that are not yet taken."""
 
     def __init__(self, directory: Path, names: Iterable[str]) -> None:
         self._directory = directory
-        self._left = dict.fromkeys(names, "its state was not reached")
+        self.names = list(names)
 
     def left(self, part: str, state: str) -> list[Look]:
         """Return the looks that are wanted of a part in a state, and not yet taken."""
-        return [look for look in PLAN[part, state] if name_of(part, look, state) in self._left]
+        return [look for look in PLAN[part, state] if name_of(part, look, state) in self.names]
 
     def take(self, page: Page, part: str, state: str, sign: str, width: int | None = None) -> None:
         """Take what is left of a part in a state, of one width or all, where its sign is seen before and after."""
+        is_shown = page.locator(sign).first.is_visible
         for look in self.left(part, state):
             if width in (None, look.width):
                 _show(page, look)
-                is_shown = page.locator(sign).first.is_visible
                 was = is_shown()
                 picture = page.screenshot(full_page=part in WHOLE, animations="disabled")
                 if was and is_shown():
-                    self._keep(name_of(part, look, state), picture)
+                    name = name_of(part, look, state)
+                    (self._directory / f"{name}.png").write_bytes(picture)
+                    self.names.remove(name)
+                    click.echo(name)
 
-    def _keep(self, name: str, picture: bytes) -> None:
-        (self._directory / f"{name}.png").write_bytes(picture)
-        del self._left[name]
-        click.echo(name)
 
-    def fail(self, part: str, state: str, problem: Exception) -> None:
-        """Note why what is left of a part in a state can't be taken."""
-        first, *_ = str(problem).splitlines()
-        self._left |= {name_of(part, look, state): first for look in self.left(part, state)}
-
-    def finish(self) -> int:
-        """Report what was not reached; returns the exit code."""
-        for name, reason in self._left.items():
-            click.echo(f"NOT TAKEN: {name}: {reason}")
-        return 1 if self._left else 0
+@contextmanager
+def _noted(step: str) -> Iterator[None]:
+    """Say why a step failed, and go on with the next one."""
+    try:
+        yield
+    except Error as problem:
+        click.echo(f"{step}: {problem.message}")
 
 
 def _show(page: Page, look: Look) -> None:
@@ -129,26 +154,10 @@ def _show(page: Page, look: Look) -> None:
     time.sleep(SETTLE_S)
 
 
-def _body(*phases: str) -> str:
-    return f"body:is({', '.join(f'[data-phase={phase}]' for phase in phases)})"
-
-
-RUNS = _body("live", "quiet")
-CHECKED = f"{RUNS} [data-part]:enabled"
-VERDICT = f"{RUNS} #events li:first-child.ok"
-
-
-def _healthy(screens: Screens, page: Page) -> None:
-    page.locator(f"#board .late tr:nth-child({FULL_ROWS})").wait_for()
-    time.sleep(FED_S)
-    page.locator(_body("live")).wait_for()
-    screens.take(page, "landing", "healthy", RUNS)
-
-
 def _kill(page: Page, part: str) -> None:
-    page.locator(CHECKED).first.wait_for()
+    page.locator(f"{RUNS} [data-part]:enabled").first.wait_for()
     page.locator(f"[data-part={part}]").click()
-    page.locator(_body("down")).wait_for()
+    page.locator(DOWN).wait_for()
 
 
 def _outage(screens: Screens, page: Page, part: str) -> None:
@@ -156,7 +165,7 @@ def _outage(screens: Screens, page: Page, part: str) -> None:
     for _ in range(OUTAGES_MAX):
         if screens.left("landing", f"{part}-dead"):
             _kill(page, part)
-            screens.take(page, "landing", f"{part}-dead", _body("down"))
+            screens.take(page, "landing", f"{part}-dead", DOWN)
 
 
 def _recovered(screens: Screens, page: Page) -> None:
@@ -167,48 +176,6 @@ def _recovered(screens: Screens, page: Page) -> None:
         screens.take(page, "landing", "recovered", VERDICT)
 
 
-class View(NamedTuple):
-    """A part of the console: its address, what is to be done there, and how it is known that it is shown."""
-
-    fragment: str
-    shown: str
-    prepare: Callable[[Page], None] = lambda _: None
-
-
-def _open_record(page: Page) -> None:
-    page.locator("perspective-viewer regular-table tbody tr").first.locator("td").first.click(force=True)
-    page.locator("aside .json").wait_for()
-
-
-def _open_timeline(page: Page) -> None:
-    _open_record(page)
-    page.get_by_role("complementary").get_by_role("button", name="Timeline").click()
-
-
-def _open_dialog(page: Page) -> None:
-    page.locator("details.menu summary").click()
-    page.get_by_role("button", name="Write…").click()
-
-
-CHART = "#/grid/flights?show=chart"
-CELLS = "perspective-viewer regular-table tbody td"
-DRAWN = ".drawing svg, .drawing canvas"
-VIEWS: Mapping[str, View] = {
-    "topics": View("#/topics", "[data-label=Records]", lambda _: time.sleep(RATES_S)),
-    "grid": View("#/grid/flights", CELLS, lambda _: time.sleep(RATES_S)),
-    "filter": View("#/grid/flights?filter=%2Forigin+%3D+%27JFK%27+AND+%2Fdep_delay_min+%3E+30", CELLS),
-    "record": View("#/grid/flights?filter=%2Fstatus+%3D+%27landed%27", "aside .json", _open_record),
-    "timeline": View("#/grid/flights?filter=%2Fstatus+%3D+%27landed%27", "aside .write", _open_timeline),
-    "treemap": View(f"{CHART}&chart=treemap&by=%2Fcarrier&across=%2Fstatus", DRAWN),
-    "bars": View(f"{CHART}&chart=bars&by=%2Fcarrier&across=%2Forigin", DRAWN),
-    "lines": View(f"{CHART}&chart=time&time=%2Ftime_hour&width=h&across=%2Forigin", DRAWN),
-    "pivot": View("#/grid/flights?show=pivot&by=%2Fcarrier&across=%2Fstatus", CELLS),
-    "topic": View("#/topic/flights", "[aria-labelledby] tbody tr", lambda _: time.sleep(RATES_S)),
-    "letters": View("#/topic/flights?tail=dead", ".message"),
-    "write": View("#/grid/flights", "dialog[open] footer button:enabled", _open_dialog),
-}
-
-
 def _open(page: Page, url: str, part: str) -> None:
     """Load a part of the console anew, and wait until it is shown."""
     view = VIEWS[part]
@@ -216,24 +183,22 @@ def _open(page: Page, url: str, part: str) -> None:
     page.goto(f"{url}/console/{view.fragment}")
     if view.fragment.startswith("#/grid"):
         page.locator(".standing .chip.ok").wait_for()
-        page.locator(DRAWN if view.shown == DRAWN else CELLS).first.wait_for()
+        page.locator(DRAWN if view.sign == DRAWN else CELLS).first.wait_for()
     view.prepare(page)
-    page.locator(view.shown).first.wait_for()
+    page.locator(view.sign).first.wait_for()
 
 
 def _console(screens: Screens, page: Page, running: Demo) -> None:
     """Take the parts of the console, each loaded at each of its widths."""
     letter = Producer({"bootstrap.servers": running.kafka})
-    letter.produce("flights", json.dumps({"carrier": "WN", "flight": 1.5, "status": "late"}).encode())
+    letter.produce("flights", b'{"carrier": "WN", "flight": 1.5, "status": "late"}')
     letter.flush()
     for part, view in VIEWS.items():
         for look in {look.width: look for look in reversed(screens.left(part, "healthy"))}.values():
-            try:
+            with _noted(f"{part} at {look.width}"):
                 _show(page, look)
                 _open(page, running.url, part)
-                screens.take(page, part, "healthy", view.shown, look.width)
-            except Error as problem:
-                screens.fail(part, "healthy", problem)
+                screens.take(page, part, "healthy", view.sign, look.width)
 
 
 def _end(screens: Screens, landing: Page, others: Mapping[str, Page], running: Demo) -> None:
@@ -242,8 +207,8 @@ def _end(screens: Screens, landing: Page, others: Mapping[str, Page], running: D
         _open(page, running.url, part)
     running.process.send_signal(SIGINT)
     running.process.wait()
-    time.sleep(STAND_S)
-    screens.take(landing, "landing", "ended", _body("ended"))
+    time.sleep(RATES_S)
+    screens.take(landing, "landing", "ended", "body[data-phase=ended]")
     for part, page in others.items():
         screens.take(page, part, "away", ".bar .chip")
 
@@ -262,24 +227,22 @@ def main(directory: Path, names: Sequence[str]) -> None:
         context.set_default_timeout(STEP_MS)
         landing = context.new_page()
         landing.goto(running.link)
-        steps: Sequence[tuple[str, Callable[[], None]]] = (
-            ("healthy", lambda: _healthy(screens, landing)),
-            ("console", lambda: _console(screens, context.new_page(), running)),
-            *((part, lambda part=part: _outage(screens, landing, part)) for part in PARTS),
-            ("recovered", lambda: _recovered(screens, landing)),
-            (
-                "end",
-                lambda: _end(
-                    screens, landing, {one: context.new_page() for one in ("grid", "topics")}, running
-                ),
-            ),
-        )
-        for step, run in steps:
-            try:
-                run()
-            except Error as problem:
-                click.echo(f"{step}: {problem}")
-    sys.exit(screens.finish())
+        with _noted("healthy"):
+            landing.locator("#board .late tr:nth-child(8)").wait_for()
+            time.sleep(FED_S)
+            landing.locator("body[data-phase=live]").wait_for()
+            screens.take(landing, "landing", "healthy", RUNS)
+        _console(screens, context.new_page(), running)
+        for part in PARTS:
+            with _noted(f"{part} dead"):
+                _outage(screens, landing, part)
+        with _noted("recovered"):
+            _recovered(screens, landing)
+        with _noted("ended"):
+            _end(screens, landing, {part: context.new_page() for part in ("grid", "topics")}, running)
+    for name in screens.names:
+        click.echo(f"not taken: {name}")
+    sys.exit(bool(screens.names))
 
 
 if __name__ == "__main__":
