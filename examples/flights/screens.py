@@ -157,6 +157,7 @@ def _show(page: Page, look: Look) -> None:
 def _kill(page: Page, part: str) -> None:
     page.locator(f"{RUNS} [data-part]:enabled").first.wait_for()
     page.locator(f"[data-part={part}]").click()
+    page.mouse.move(0, 0)
     page.locator(DOWN).wait_for()
 
 
@@ -218,11 +219,10 @@ def _end(screens: Screens, landing: Page, others: Mapping[str, Page], running: D
 @click.argument("names", nargs=-1)
 def main(directory: Path, names: Sequence[str]) -> None:
     """Take the screens of the demo, all or those with these names, as PNG files in a directory."""
-    wanted = chosen(names)
-    if not wanted:
-        raise click.BadParameter(f"expected names of screens, such as {', '.join(chosen(())[:2])}")
+    if unknown := [name for name in names if not chosen([name])]:
+        raise click.BadParameter(f"expected names such as {chosen([])[0]}; got {', '.join(unknown)}")
     directory.mkdir(parents=True, exist_ok=True)
-    screens = Screens(directory, wanted)
+    screens = Screens(directory, chosen(names))
     with demo() as running, browsing(1440, HEIGHTS[1440]) as context:
         context.set_default_timeout(STEP_MS)
         landing = context.new_page()
