@@ -3,22 +3,20 @@
 It needs Chromium and Debian's `webp` package. Run it again for a release.
 """
 
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-ROOT = Path(__file__).parents[2]
+from examples.flights.browser import ROOT, browsing, demo
+
 PICTURES = ROOT / "docs" / "pictures"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SIZE = {"width": 1120, "height": 760}
+WIDTH, HEIGHT = 1120, 760
 FRAME_S = 0.4
 SHOWN_S = 10.0
 """How long the animation lasts: what happens between the kill and the verdict is shown faster than it was."""
@@ -44,21 +42,17 @@ VIEWS = {
 def main() -> None:
     """Start the demo, take all pictures, and end it."""
     PICTURES.mkdir(exist_ok=True)
-    with _demo() as (url, link), tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        # Rows that slide in would be half there in a picture.
-        context = browser.new_context(viewport=SIZE, reduced_motion="reduce")  # type: ignore[arg-type]
+    with demo() as running, tempfile.TemporaryDirectory() as directory, browsing(WIDTH, HEIGHT) as context:
         page = context.new_page()
-        page.goto(link)
+        page.goto(running.link)
         time.sleep(SETTLE_S)
         _animation(page, Path(directory))
         for name, fragment in VIEWS.items():
-            page.goto(f"{url}/console/{fragment}")
+            page.goto(f"{running.url}/console/{fragment}")
             time.sleep(DRAWN_S)
             picture = Path(directory) / f"{name}.png"
             page.screenshot(path=picture)
             _run("cwebp", "-quiet", "-q", QUALITY, str(picture), "-o", str(PICTURES / f"{name}.webp"))
-        browser.close()
 
 
 def _animation(page: Page, directory: Path) -> None:
@@ -99,25 +93,6 @@ def _wait(page: Page, condition: str) -> None:
     """Wait for a condition; the page's policy does not allow Playwright's own way of it."""
     while not page.evaluate(condition):
         time.sleep(0.05)
-
-
-@contextmanager
-def _demo() -> Iterator[tuple[str, str]]:
-    """Run the demo; lend the address of its query service, and the link to its page."""
-    command = [sys.executable, "-u", "-m", "examples.flights", "--no-browser"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as demo:
-        assert demo.stdout is not None
-        found = {}
-        for line in demo.stdout:
-            for name, pattern in (("url", r"running: (\S+)"), ("link", r"(http://\S+\?token=\S+)")):
-                if match := re.search(pattern, line):
-                    found[name] = match[1]
-            if len(found) == 2:
-                break
-        try:
-            yield found["url"], found["link"]
-        finally:
-            demo.terminate()
 
 
 def _run(*command: str) -> None:
