@@ -178,7 +178,7 @@ def _recovered(screens: Screens, page: Page) -> None:
 
 
 def _open(page: Page, url: str, part: str) -> None:
-    """Load a part of the console anew, and wait until it is shown."""
+    """Load a part of the console again, and wait until it is shown."""
     view = VIEWS[part]
     page.goto("about:blank")
     page.goto(f"{url}/console/{view.fragment}")

@@ -112,9 +112,9 @@ def test_demo() -> None:
     assert outcome["moment"] is not None
     assert [FED, f"{rows[FED]:,}"] in outcome["summary"]
     # How many there are in a minute, and whether a flight has landed, depends on the machine.
-    assert (
-        rows[FED] == rows["records that Spark wrote to Kafka"] == rows["changes that Sowline sent"] > 0
-    ), output
+    assert rows[FED] == rows["records that Spark wrote to Kafka"] == rows["changes that Sowline sent"] > 0, (
+        output
+    )
     assert 0 < rows["changes of single fields among them"] < rows[FED], output
     assert rows["flights that Sowline holds"] > 0, output
     assert rows["refused among them"] == 0, output
