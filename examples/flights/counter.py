@@ -55,6 +55,8 @@ class ChangeCounter:
         """By partition, the offset before which every command of the log was read."""
         self._visits: set[tuple[int, int]] = set()
         """The partitions and offsets of visitors' commands."""
+        self._letters = set[str | bytes | None]()
+        """The keys of the dead letters: the partitions and offsets of their commands."""
         self._early: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """By partition, changes that arrived before their commands were read: the offset, and the SOW key."""
         self._stop = threading.Event()
@@ -103,9 +105,12 @@ class ChangeCounter:
         if topic == self._log:
             self._count_command(message)
         elif topic == self._dead:
-            is_ours = self._is_ours(message)
-            self.dead += is_ours
-            self.refused_visits += not is_ours
+            # A materializer that was killed writes a dead letter again, with the same key.
+            if message.key() not in self._letters:
+                self._letters.add(message.key())
+                is_ours = self._is_ours(message)
+                self.dead += is_ours
+                self.refused_visits += not is_ours
         else:
             self._count_change(message)
 

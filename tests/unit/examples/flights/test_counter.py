@@ -32,10 +32,19 @@ def read(topic: str, offset: int, headers: Any, key: bytes | None) -> Any:
     return message
 
 
-def command(offset: int, publisher: str | None, topic: str = "flights") -> Any:
+def by(publisher: str | None) -> list[tuple[str, bytes]]:
+    """The headers of a command of a publisher, or of nobody."""
+    return [] if publisher is None else [("sow.publisher", publisher.encode())]
+
+
+def command(offset: int, publisher: str | None) -> Any:
     """A command, of a publisher or of nobody."""
-    headers = [] if publisher is None else [("sow.publisher", publisher.encode())]
-    return read(topic, offset, headers, None)
+    return read("flights", offset, by(publisher), None)
+
+
+def letter(offset: int, publisher: str | None) -> Any:
+    """The dead letter of the command at an offset."""
+    return read("flights.dead", 0, by(publisher), f"0@{offset}".encode())
 
 
 def change(offset: int, key: bytes) -> Any:
@@ -133,7 +142,7 @@ def test_changes_may_come_before_their_commands(counting: Counting) -> None:
 def test_only_the_pipelines_dead_letters_are_losses(counting: Counting) -> None:
     """What a visitor wrote wrongly is no failure of the demo."""
     made, read_all = counting
-    read_all(command(0, None, "flights.dead"))
+    read_all(letter(0, None), letter(0, None))
     assert (made.dead, made.refused_visits) == (0, 1)
-    read_all(command(1, "flights/1", "flights.dead"))
+    read_all(letter(1, "flights/1"))
     assert (made.dead, made.refused_visits) == (1, 1)
