@@ -186,7 +186,9 @@ def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, fl
 
 
 def test_a_column_that_does_not_fit_fades(console: Console, flights: ServedTopic) -> None:
-    """A number of which only some digits are seen looks like another number. Its name ends in an ellipsis."""
+    """A number of which only some digits are seen looks like another number. Its name ends in an ellipsis, on the
+    line of the others.
+    """
     more = {f"number{index}": 1234567 for index in range(20)}
     flights.write(flight("UA", 1, "late", **more))
     console.grid(flights.name)
@@ -196,6 +198,14 @@ def test_a_column_that_does_not_fit_fades(console: Console, flights: ServedTopic
     name = console.page.locator("perspective-viewer regular-table thead th[data-cut] > span").first
     expect(name).to_have_css("text-overflow", "ellipsis")
     assert name.evaluate("node => node.scrollWidth > node.clientWidth")
+    middles = console.page.locator("perspective-viewer regular-table thead").evaluate("""head =>
+      [...head.querySelectorAll("th.psp-header-leaf > span:first-child")].map((name) => {
+        const text = document.createRange();
+        text.selectNodeContents(name);
+        const { top, bottom } = text.getBoundingClientRect();
+        return Math.round((top + bottom) / 2);
+      })""")
+    assert len({*middles}) == 1, middles
     console.page.set_viewport_size({"width": 4000, "height": 800})
     expect(cut).to_have_count(0)
     console.page.set_viewport_size({"width": 1280, "height": 800})

@@ -77,7 +77,7 @@ def test_a_service_is_killed_and_nothing_is_lost(running: Demo) -> None:
         with Client(running.url) as client:
             visit = {"carrier": "UA", "flight": 1, "time_hour": "2013-01-01T10:00:00Z", "origin": "JFK"}
             client.publish("flights", visit | {"status": "late"}, wait=True)
-        expect(page.locator("#visitors")).to_contain_text("Visitors sent 1 command: 1 record")
+        expect(page.locator("#visitors")).to_contain_text("Visitors sent 1 write of their own: 1 record")
         _kill_and_recover(page)
         for scheme in COLORS:
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

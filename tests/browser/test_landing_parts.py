@@ -371,9 +371,14 @@ SHOWN_OF_THEM = "that they wrote is shown here, and left out of the comparison"
     ("sent", "refused", "visited", "sentence"),
     [
         (0, 0, 0, ""),
-        (2, 2, 0, "Visitors sent 2 commands: 2 were refused, as dead letters."),
-        (3, 1, 1, f"Visitors sent 3 commands: 1 was refused, as a dead letter; 1 record {SHOWN_OF_THEM}."),
-        (1, 0, 0, "Visitors sent 1 command."),
+        (2, 2, 0, "Visitors sent 2 writes of their own: 2 were refused, as dead letters."),
+        (
+            3,
+            1,
+            1,
+            f"Visitors sent 3 writes of their own: 1 was refused, as a dead letter; 1 record {SHOWN_OF_THEM}.",
+        ),
+        (1, 0, 0, "Visitors sent 1 write of their own."),
     ],
     ids=["none", "refused", "both", "on its way"],
 )

@@ -26,7 +26,7 @@ export function visits({ by_visitors: sent, refused_visits: refused, visited }) 
   const parts = [];
   if (refused) parts.push(refused === 1 ? "1 was refused, as a dead letter" : `${count(refused)} were refused, as dead letters`);
   if (visited) parts.push(`${many(visited, "record")} that they wrote ${visited === 1 ? "is" : "are"} shown here, and left out of the comparison`);
-  return `Visitors sent ${many(sent, "command")}${parts.length ? `: ${parts.join("; ")}` : ""}.`;
+  return `Visitors sent ${many(sent, "write")} of their own${parts.length ? `: ${parts.join("; ")}` : ""}.`;
 }
 
 /** A simulated moment, which is no moment of the visitor's clock: the date and the time in New York. */

@@ -27,7 +27,7 @@ ofGrid.replaceSync(`
   tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
   [data-cut] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 48px), transparent var(--shown)); }
   thead [data-cut] { mask-image: none; }
-  thead [data-cut] > span:first-child { display: block; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }
+  thead [data-cut] > span:first-child { display: block; height: auto; min-height: 0; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }
   thead [data-said] { display: none; }
   tbody td[data-open]:first-child { box-shadow: inset 3px 0 var(--accent), inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
 `);

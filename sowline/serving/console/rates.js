@@ -38,15 +38,14 @@ export function note({ body, at }) {
 // The rates of a topic, the oldest first.
 export const ratesOf = (name) => ofTopics.get(name)?.shown ?? [];
 
-// The mean of the rates until a time; undefined while it can't be known that there was none. Changes come in batches, and a
-// view's a moment after its source's: in a single second, one of them may have none. `newest` says how many seconds ago the
+// The mean of the rates until a time; undefined while they are not those of all that time. Changes come in batches, and a
+// view's a moment after its source's: a single second may have none of them, or those of several. `newest` says how many seconds ago the
 // newest change was, where that is known: if it is older than what is looked at, there was none.
 export function meanOf(shown, now, newest) {
   if (newest * 1000 > MEAN_MS) return 0;
   const recent = shown.filter(({ at }) => now - at < MEAN_MS);
-  const sum = recent.reduce((found, { value }) => found + value, 0);
-  const isMeasured = recent.length > 0 && now - recent[0].at > MEAN_MS - NEAR_MS_MAX / 2;
-  return sum > 0 || isMeasured ? sum / recent.length : undefined;
+  if (!recent.length || now - recent[0].at < MEAN_MS - NEAR_MS_MAX / 2) return undefined;
+  return recent.reduce((found, { value }) => found + value, 0) / recent.length;
 }
 
 // A line of rates up to a time, with a gap where none was measured: its ground is dotted there. A dot is the newest change,

@@ -93,7 +93,7 @@ function Indexes({ indexes }) {
     <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><th scope="col" class="number" title="Queries that it found or sorted records for">Uses</th></tr></thead>
     <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" data-label="Uses">${count(one.uses)}</td></tr>`)}</tbody>
   </table></div>
-  ${haveEqual(indexes) && html`<p class="muted">Indexes of fields with nothing but numbers have equal sizes: each number takes 8 bytes.</p>`}`;
+  ${haveEqual(indexes) && html`<p class="muted">Indexes of fields with nothing but numbers have equal sizes: 9 bytes for each number that they have room for.</p>`}`;
 }
 
 const duration = (ms) => (ms === undefined ? "–" : Number(ms) < 0 ? "without limit" : Number(ms) === 0 ? "none" : span(Number(ms) / 1000));
