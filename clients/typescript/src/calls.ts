@@ -26,9 +26,9 @@ export class Calls {
    * have been executed. After `signal` is aborted, nothing is sent.
    */
   async call(command: Command, acks: readonly Ack["ack_type"][], signal?: AbortSignal): Promise<ServerMessage[]> {
-    // The connection may be lost again before a wait continues: then no answer would come
+    // Here, as the connection may be lost again before a wait continues: then no answer would come
     // ("a client that is closed right after a write").
-    while (!this.connection.isOpen) await unlessAborted(this.connection.waitUntilOpen(), signal);
+    while (!this.connection.isOpen) await unlessAborted(this.connection.nextStatus(), signal);
     signal?.throwIfAborted();
     const id = `c${++this.#made}`;
     const answer = new Deferred<ServerMessage[]>();

@@ -136,12 +136,10 @@ export class Connection {
     setTimeout(call, REPEAT_MS);
   }
 
-  /** Wait for a connection; throws why there will be none. */
-  async waitUntilOpen(): Promise<void> {
-    while (!this.isOpen) {
-      if (this.error !== undefined) throw this.error;
-      await this.#next.promise;
-    }
+  /** Wait for the next status; throws why there will be no connection any more. */
+  async nextStatus(): Promise<void> {
+    if (this.error !== undefined) throw this.error;
+    await this.#next.promise;
   }
 
   /** Whether there may be another token when this one expires. */
