@@ -34,7 +34,11 @@ class Connection:
 
     def give(self, **message: Any) -> None:
         """Let a message arrive."""
-        self._frames.put_nowait(json.dumps(message).encode())
+        self.give_frame(message)
+
+    def give_frame(self, frame: Any) -> None:
+        """Let a frame arrive: a message, or a list of several."""
+        self._frames.put_nowait(json.dumps(frame).encode())
 
     def lose(self) -> None:
         """Let nothing arrive any more."""

@@ -25,17 +25,14 @@ was sent has no field that is null in its line; its options may be in another or
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-from websockets.exceptions import ConnectionClosedError
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import AsyncLocalView
 from sowline.errors import SowlineError
+from tests.held_connection import Connection
 from tests.waiting import loop_turns
 
 DIRECTORY = Path(__file__).parent / "client"
@@ -55,44 +52,17 @@ def read(file: Path) -> list[Json]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-class Line:
-    """A connection without a service: what the client sends, and what it is to receive."""
-
-    def __init__(self) -> None:
-        self.response = SimpleNamespace(headers={})
-        self.sent: deque[Json] = deque()
-        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    async def send(self, text: str) -> None:
-        """Take a command."""
-        self.sent.append(json.loads(text))
-
-    async def recv(self, decode: bool) -> bytes:
-        """Return the next frame; raises once the connection is lost."""
-        frame = await self._frames.get()
-        if frame is None:
-            raise ConnectionClosedError(None, None)
-        return frame
-
-    async def close(self) -> None:
-        """Do nothing more."""
-
-    def give(self, frame: Any) -> None:
-        """Let a frame arrive; None ends the connection."""
-        self._frames.put_nowait(None if frame is None else json.dumps(frame).encode())
-
-
 class Player:
     """Plays a case to a view of the Python client; yields the line that each line of the case should be."""
 
     def __init__(self) -> None:
-        self._line = Line()
+        self._line = Connection()
         self._changes: list[list[Any]] = []
         self._outcomes: dict[str, Any] = {}
         self._view: AsyncLocalView
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def connect(self, url: str, **options: Any) -> Line:
+    async def connect(self, url: str, **options: Any) -> Connection:
         """Make a connection: it replaces the function of the library."""
         return self._line
 
@@ -115,7 +85,7 @@ class Player:
                 assert name == "frame" or not changes
                 return {name: line[name], "changes": changes} if changes else {name: line[name]}
         if "sent" in line:
-            return {"sent": parts_of(self._line.sent.popleft(), line["sent"])}
+            return {"sent": parts_of(self._line.sent.pop(0), line["sent"])}
         return self._state_of(line)
 
     def _state_of(self, line: Json) -> Json:
@@ -145,11 +115,11 @@ class Player:
         self._start("proven", self._view.verify)
 
     def _do_lost(self, _: bool) -> None:
-        lost, self._line = self._line, Line()
-        lost.give(None)
+        lost, self._line = self._line, Connection()
+        lost.lose()
 
     def _do_frame(self, frame: Any) -> None:
-        self._line.give(frame)
+        self._line.give_frame(frame)
 
     def _start(self, name: str, function: Callable[[], Awaitable[Any]]) -> None:
         async def run() -> None:

@@ -15,7 +15,7 @@ from sowline.client.async_client import AsyncClient
 from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from tests.unit.sowline.client.held_connection import Connection
+from tests.held_connection import Connection
 from tests.waiting import loop_turns, until
 
 

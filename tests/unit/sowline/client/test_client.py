@@ -14,7 +14,7 @@ from sowline.client.stream import Stream
 from sowline.subscriptions.ask import Ask
 from sowline.subscriptions.lifecycle import ConnectionMade
 from sowline.wire.client_message import read_frame
-from tests.unit.sowline.client.held_connection import Connection
+from tests.held_connection import Connection
 from tests.waiting import wait_for
 
 ACCEPTED = {"command": "ack", "command_id": "1", "status": "success", "ack_type": "processed"}
