@@ -1,15 +1,13 @@
 import { element } from "./dom.js";
 
 import assert from "node:assert/strict";
-import { afterEach, mock, test } from "node:test";
-import { Component, createElement as h, memo, StrictMode, Suspense, act, type FC, type ReactNode } from "react";
-import { createRoot, hydrateRoot, type Root } from "react-dom/client";
+import { mock, test } from "node:test";
+import { createElement as h, Component, memo, Suspense, act, type FC, type ReactNode } from "react";
+import { hydrateRoot } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 
-import { SETTLE_MS } from "../src/effect.js";
 import { connect, type Client } from "../src/index.js";
 import {
-  SowlineProvider,
   useKeys,
   useMutation,
   useRecord,
@@ -18,92 +16,26 @@ import {
   useSow,
   useStatus,
   useView,
-  type Edit,
   type SharedView,
 } from "../src/react/index.js";
 import { GRACE_MS } from "../src/react/lease.js";
 import { sharedClient } from "../src/react/sharedClient.js";
-import { FakeService, turns, type FakeSocket, type Fields } from "./fakeSocket.js";
-
-type Order = { id: number; qty: number };
-
-const roots: Root[] = [];
-const clients: Client[] = [];
-
-afterEach(async () => {
-  mock.reset();
-  for (const root of roots.splice(0)) await act(async () => root.unmount());
-  for (const client of clients.splice(0)) client.close();
-});
-
-/** A client whose connection is open, and the socket on which the service would have its commands. */
-async function opened(): Promise<{ client: Client; socket: FakeSocket }> {
-  const service = new FakeService();
-  const client = connect("http://service.example", service.options());
-  clients.push(client);
-  return { client, socket: await service.accept() };
-}
-
-type Shown = { root: Root; page: HTMLElement };
-
-/** Show components below a provider, in StrictMode. */
-async function show(client: Client | (() => Client), ...children: ReactNode[]): Promise<Shown> {
-  const page = element();
-  const root = createRoot(page);
-  roots.push(root);
-  await render(root, client, ...children);
-  return { root, page };
-}
-
-const app = (client: Client | (() => Client), ...children: ReactNode[]): ReactNode =>
-  h(StrictMode, null, h(SowlineProvider, { client }, ...children));
-
-const render = (root: Root, client: Client | (() => Client), ...children: ReactNode[]): Promise<void> =>
-  act(async () => root.render(app(client, ...children)));
-
-/** Let what was given reach the page. */
-async function shown(condition: () => boolean): Promise<void> {
-  while (!condition()) await act(turns);
-}
-
-/** Let time pass, the grace time if not given. */
-const pause = (ms = GRACE_MS): Promise<void> =>
-  act(async () => {
-    mock.timers.tick(ms);
-    await turns();
-  });
-
-/** Accept a subscription, and send its group. */
-function group(socket: FakeSocket, id: unknown, ...orders: Order[]): void {
-  const records = orders.map((data) => ({ sow_key: `k${data.id}`, data }));
-  const about = { query_id: id, topic: "orders" };
-  socket.give(
-    { command: "ack", ack_type: "processed", command_id: id, status: "success" },
-    { command: "group_begin", ...about, bookmark: "orders:0@1" },
-    { command: "sow", ...about, records },
-    { command: "group_end", ...about, bookmark: "orders:0@1", records: records.length },
-    { command: "ack", ack_type: "completed", command_id: id, status: "success", bookmark: "orders:0@1" },
-  );
-}
-
-/** A message about a change of an order. */
-const changed = (id: unknown, offset: number, data: Order): Fields => ({
-  command: "publish",
-  sids: [id],
-  topic: "orders",
-  sow_key: `k${data.id}`,
-  bookmark: `orders:0@${offset}`,
-  data,
-});
-
-/** Take the next command, which has to be the start of a subscription. */
-async function subscribed(socket: FakeSocket): Promise<unknown> {
-  const { command, command_id } = await socket.next();
-  assert.equal(command, "sow_and_delta_subscribe");
-  return command_id;
-}
-
-const texts = (page: HTMLElement): string => page.textContent;
+import { FakeService, turns } from "./fakeSocket.js";
+import {
+  app,
+  changed,
+  clients,
+  group,
+  opened,
+  pause,
+  render,
+  roots,
+  show,
+  shown,
+  subscribed,
+  texts,
+  type Order,
+} from "./reactRig.js";
 
 const List: FC<{ name: string; suspense?: boolean }> = ({ name, suspense = false }) => {
   const { rows, status } = useView<Order>("orders", { filter: "/qty > 0" }, { suspense });
@@ -320,141 +252,6 @@ test("the status of the connection is shown", async () => {
   assert.equal(texts(page), "open");
   await act(async () => socket.lose());
   assert.equal(texts(page), "reconnecting");
-});
-
-let mutate: (qty: number) => Promise<unknown>;
-
-const Editor: FC = () => {
-  const { rows } = useView<Order>("orders");
-  const edit = useMutation(
-    (client, qty: number) => client.deltaPublish("orders", { id: 1, qty }),
-    {
-      optimistic: (qty): Edit<Order> => ({ topic: "orders", key: "k1", change: (order) => ({ ...order, qty }) }),
-    },
-  );
-  mutate = edit.mutate;
-  const { outcome, error } = edit;
-  return `${rows.map(({ record }) => record.qty).join()} ${edit.status} ${outcome?.outcome ?? error?.message ?? ""}`;
-};
-
-test("an edit is shown at once, until the view has its effect", async () => {
-  const { client, socket } = await opened();
-  mock.timers.enable({ apis: ["setTimeout"] }); // only the effect ends it
-  const { page } = await show(client, h(Editor));
-  const id = await subscribed(socket);
-  group(socket, id, { id: 1, qty: 1 }, { id: 2, qty: 2 });
-  await shown(() => texts(page) === "1,2 idle ");
-  await act(async () => void mutate(7));
-  assert.equal(texts(page), "7,2 pending ");
-  const { command, command_id, data } = await socket.next();
-  assert.deepEqual([command, data], ["delta_publish", { id: 1, qty: 7 }]);
-  // Somebody else's change is below the edit, and comes before it on the log.
-  socket.give(changed(id, 2, { id: 2, qty: 3 }));
-  await shown(() => texts(page) === "7,3 pending ");
-  const ack = { command: "ack", ack_type: "processed", command_id, status: "success", outcome: "applied" };
-  socket.give({ ...ack, bookmark: "orders:0@3", effect: "orders:0@3" });
-  await shown(() => texts(page) === "7,3 settled applied");
-  // The effect, and then what somebody else made of it.
-  socket.give(changed(id, 3, { id: 1, qty: 7 }), changed(id, 4, { id: 1, qty: 8 }));
-  await shown(() => texts(page) === "8,3 settled applied");
-});
-
-test("an edit that is refused is taken back, with the error", async () => {
-  const { client, socket } = await opened();
-  const { page } = await show(client, h(Editor));
-  group(socket, await subscribed(socket), { id: 1, qty: 1 });
-  await shown(() => texts(page) === "1 idle ");
-  let caught: unknown;
-  await act(async () => void mutate(7).catch((error: unknown) => (caught = error)));
-  assert.equal(texts(page), "7 pending ");
-  const { command_id } = await socket.next();
-  const refusal = { status: "failure", reason: "not entitled", message: "no" };
-  socket.give({ command: "ack", ack_type: "processed", command_id, ...refusal });
-  await shown(() => texts(page) === "1 refused no");
-  assert.equal((caught as { reason: string }).reason, "not entitled");
-});
-
-test("an edit without effect ends with its outcome", async () => {
-  const { client, socket } = await opened();
-  mock.timers.enable({ apis: ["setTimeout"] }); // only the effect ends it
-  const { page } = await show(client, h(Editor));
-  group(socket, await subscribed(socket), { id: 1, qty: 1 });
-  await shown(() => texts(page) === "1 idle ");
-  await act(async () => void mutate(7));
-  const { command_id } = await socket.next();
-  const ack = { command: "ack", ack_type: "processed", command_id, status: "success", outcome: "condition_false" };
-  socket.give({ ...ack, bookmark: "orders:0@3", effect: "orders:0@3" });
-  await shown(() => texts(page) === "1 settled condition_false");
-});
-
-test("an edit of a view whose bookmark does not come to the effect ends soon after the outcome", async () => {
-  const { client, socket } = await opened();
-  mock.timers.enable({ apis: ["setTimeout"] });
-  const { page } = await show(client, h(Editor));
-  group(socket, await subscribed(socket), { id: 1, qty: 1 });
-  await shown(() => texts(page) === "1 idle ");
-  await act(async () => void mutate(7));
-  const { command_id } = await socket.next();
-  const ack = { command: "ack", ack_type: "processed", command_id, status: "success", outcome: "applied" };
-  socket.give({ ...ack, bookmark: "orders:0@3", effect: "orders:0@3" });
-  await shown(() => texts(page) === "7 settled applied");
-  await pause(SETTLE_MS);
-  assert.equal(texts(page), "1 settled applied");
-});
-
-test("a deletion is shown at once, and the last attempt counts", async () => {
-  const { client, socket } = await opened();
-  let drop = async (_: string): Promise<unknown> => undefined;
-  const Dropping: FC = () => {
-    const { rows } = useView<Order>("orders");
-    const { mutate, variables, status } = useMutation(
-      (client, key: string) => client.sowDelete("orders", { sowKeys: [key] }),
-      { optimistic: (key) => ({ topic: "orders", key, change: () => undefined }) },
-    );
-    drop = mutate;
-    return `${rows.map(({ key }) => key).join()} ${variables} ${status}`;
-  };
-  const { page } = await show(client, h(Dropping));
-  group(socket, await subscribed(socket), { id: 1, qty: 1 }, { id: 2, qty: 2 }, { id: 3, qty: 3 });
-  await shown(() => texts(page) === "k1,k2,k3 undefined idle");
-  await act(async () => void drop("k1"));
-  await act(async () => void drop("k2"));
-  assert.equal(texts(page), "k3 k2 pending");
-  const [first, second] = [await socket.next(), await socket.next()];
-  const refusal = { command: "ack", ack_type: "processed", status: "failure", reason: "not entitled", message: "no" };
-  socket.give({ ...refusal, command_id: first["command_id"] });
-  await shown(() => texts(page) === "k1,k3 k2 pending");
-  socket.give({ ...refusal, command_id: second["command_id"] });
-  await shown(() => texts(page) === "k1,k2,k3 k2 refused");
-});
-
-test("an edit that throws is reported, and keeps no other record from its change", async (t) => {
-  const reported = t.mock.method(console, "error", () => {});
-  const { client, socket } = await opened();
-  let mutate!: (change: Edit<Order>["change"]) => Promise<unknown>;
-  const Changing: FC = () => {
-    const { rows } = useView<Order>("orders");
-    mutate = useMutation((client) => client.deltaPublish("orders", { id: 1 }), {
-      optimistic: (change: Edit<Order>["change"]): Edit<Order> => ({ topic: "orders", key: "k1", change }),
-    }).mutate;
-    return rows.map(({ record }) => record.qty).join();
-  };
-  const { page } = await show(client, h(Changing));
-  const id = await subscribed(socket);
-  group(socket, id, { id: 1, qty: 1 }, { id: 2, qty: 2 });
-  await shown(() => texts(page) === "1,2");
-  const failsAbove1 = (order: Order): Order => {
-    if (order.qty > 1) throw new Error("too much");
-    return { ...order, qty: 0 };
-  };
-  await act(async () => void mutate(failsAbove1));
-  assert.equal(texts(page), "0,2");
-  socket.give(changed(id, 2, { id: 1, qty: 5 }), changed(id, 3, { id: 2, qty: 6 }));
-  await shown(() => texts(page) === "5,6");
-  assert.deepEqual(
-    reported.mock.calls.map(({ arguments: [error] }) => (error as Error).message),
-    ["too much"],
-  );
 });
 
 test("on a server nothing is connected, and the loading state is rendered", () => {
