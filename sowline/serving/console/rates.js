@@ -39,8 +39,8 @@ export function note({ body, at }) {
 export const ratesOf = (name) => ofTopics.get(name)?.shown ?? [];
 
 // The mean of the rates until a time; undefined while they are not those of all that time. Changes come in batches, and a
-// view's a moment after its source's: a single second may have none of them, or those of several. `newest` says how many seconds ago the
-// newest change was, where that is known: if it is older than what is looked at, there was none.
+// view's a moment after its source's: a single second may have none of them, or those of several. `newest` says how many
+// seconds ago the newest change was, where that is known: if it is older than what is looked at, there was none.
 export function meanOf(shown, now, newest) {
   if (newest * 1000 > MEAN_MS) return 0;
   const recent = shown.filter(({ at }) => now - at < MEAN_MS);
