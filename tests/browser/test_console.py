@@ -714,6 +714,9 @@ def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTop
         page.evaluate("sessionStorage.setItem('sowline.token', 'sow_reader')")
         page.reload()
         expect(page.get_by_role("alert")).to_contain_text("not entitled")
+        page.route_web_socket("**", lambda held: None)  # the refusal comes before the connection is there
+        page.reload()
+        expect(page.get_by_role("alert")).to_contain_text("not entitled")
         assert [message for message in console.complaints if "status of 40" not in message] == []
 
 

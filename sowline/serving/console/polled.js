@@ -33,9 +33,11 @@ export function usePolled(paths, everyMs) {
       } catch (problem) {
         if (closed) return;
         setLate(true);
-        // A lost connection is said once, at the top.
-        setError(service.isLost ? undefined : problem);
-        if (problem.reason === "not entitled") return;
+        const isFinal = problem.reason === "not entitled";
+        // A lost connection is said once, at the top. A refusal that comes before the connection is there is not repeated:
+        // without it the page would load for ever (test_who_has_to_log_on).
+        setError(service.isLost && !isFinal ? undefined : problem);
+        if (isFinal) return;
       } finally {
         clearTimeout(late);
         isAsking = false;
