@@ -13,6 +13,8 @@ from sowline.check.judge.verdict import Guarantee
 from tests.checked_world import CheckedWorld
 from tests.planted import PLANTED, PlantedMistake, plant
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 20
 
 

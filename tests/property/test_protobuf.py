@@ -26,6 +26,8 @@ from tests.property.proto_schemas import (
     seen_present,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.data())
 def test_what_is_written_is_read(data: st.DataObject) -> None:

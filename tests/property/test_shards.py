@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -39,6 +40,8 @@ from tests.property.keys import kafka_keys
 from tests.property.shards import Reader, Shards
 from tests.unit.query_service.sessions import Json
 from tests.waiting import loop_turns
+
+pytestmark = pytest.mark.slow
 
 IDS = range(10)
 SID = "s"

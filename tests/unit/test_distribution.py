@@ -17,6 +17,8 @@ import yaml
 from sowline import __version__
 from sowline.runtime.programs import SERVER, Program
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({SERVER!r}));"

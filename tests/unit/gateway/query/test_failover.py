@@ -15,6 +15,8 @@ from sowline_query_service.query import freshness
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.waiting import as_soon_as, until
 
+pytestmark = pytest.mark.slow
+
 
 def ids(messages: list[Json]) -> list[int]:
     """Return the ids of the records in an answer."""

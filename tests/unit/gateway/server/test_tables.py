@@ -19,6 +19,8 @@ from tests.described import check_response
 from tests.unit.gateway.native import DECODERS, served
 from tests.unit.gateway.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 services = pytest.mark.parametrize("is_gateway", [False, True], ids=["query service", "gateway"])
 
 

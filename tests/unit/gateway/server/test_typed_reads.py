@@ -22,6 +22,8 @@ from tests.described import check_response, checked_native
 from tests.unit.gateway.native import DECODERS, FRAMED, decode_avro, served
 from tests.unit.gateway.rig import SECONDS_MAX, Json, Rig
 
+pytestmark = pytest.mark.slow
+
 services = pytest.mark.parametrize("is_gateway", [False, True], ids=["query service", "gateway"])
 types = pytest.mark.parametrize("message_type", DECODERS)
 

@@ -24,6 +24,8 @@ from tests.unit.gateway.rig import Json, Rig, RigClient, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
 from tests.waiting import loop_turns, pace, until
 
+pytestmark = pytest.mark.slow
+
 
 def followed(made: Rig) -> int:
     """Return how many subscriptions the nodes have now."""

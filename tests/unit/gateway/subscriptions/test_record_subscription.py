@@ -17,6 +17,8 @@ from tests.unit.gateway.rig import Json, Node, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
 from tests.waiting import loop_turns, pace, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
 @pytest.mark.parametrize("shards", [["0/1"], ["0/2", "1/2"], ["0/3", "1/3", "2/3"]], ids=len)

@@ -21,6 +21,8 @@ from sowline_gateway.subscriptions import window_parts
 from tests.unit.gateway.rig import Json, Rig, rig
 from tests.unit.gateway.subscriber import Subscriber, change, changes, paced_changes, subscriber
 
+pytestmark = pytest.mark.slow
+
 GROUPING = "grouping=[/v]"
 COUNTS = f"projection=[/v,COUNT(1) AS /n,SUM(/id) AS /s,MIN(/id) AS /low,MAX(/id) AS /high],{GROUPING}"
 

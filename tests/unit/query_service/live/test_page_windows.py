@@ -13,6 +13,8 @@ from sowline.serving.result import QueryLimits
 from sowline_query_service.query.query import Query
 from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
+pytestmark = pytest.mark.slow
+
 PAGE = {"order_by": "/n", "top_n": 3, "skip_n": 1, "options": "oof"}
 
 

@@ -13,6 +13,8 @@ from sowline.serving.worker_thread import FILTER_CHAR_BYTES, THREAD_BYTES_MIN
 from sowline.serving.writes.command_writer import CommandWriter
 from tests.unit.query_service.sessions import Json, Server
 
+pytestmark = pytest.mark.slow
+
 CHARS_MAX = THREAD_BYTES_MIN // FILTER_CHAR_BYTES
 """The longest text that the event loop parses itself."""
 

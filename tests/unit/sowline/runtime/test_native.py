@@ -34,6 +34,7 @@ def test_an_installed_native_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native.native_core(None) is native.native_core("native") is module
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(420)
 @pytest.mark.needs("cargo")
 @pytest.mark.parametrize(
