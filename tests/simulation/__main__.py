@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import as_completed
 
+from tests.simulation.harness import STEPS
 from tests.simulation.log_world import LOG_STEPS, log_failures
 from tests.simulation.many import failures, pool, view_failures
-from tests.simulation.run import STEPS
 from tests.simulation.view_runs import VIEW_STEPS
 
 PORTION = 20

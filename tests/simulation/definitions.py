@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tests.property.document_model import DocumentModel
 
 if TYPE_CHECKING:
-    from tests.simulation.run import Simulation
+    from tests.simulation.world import Simulation
 
 SHARE, DOCUMENTS_SHARE = 0.2, 0.6
 """Seeds whose definition changes: of those with records, and of those with documents, whose template changes, too."""
@@ -73,7 +73,7 @@ class DefinitionPlay:
         self._pass_on(1.0)
         if self._kills_left and self._chance.random() < 0.2:
             self._kills_left -= 1
-            self._world.kill_soon(self._chance.choice(self._world.workers), self._chance)
+            self._world.mishaps.kill_soon(self._chance.choice(self._world.workers), self._chance)
         # A `define` is appended without waiting for it.
         for worker in self._world.workers:
             for producer in worker.producers:

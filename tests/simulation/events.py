@@ -14,11 +14,14 @@ import orjson
 
 from sowline.native import Core
 from tests.simulation.gateway_clients import GatewaySubscriber
+from tests.simulation.harness import CORES, STEPS, Loop
+from tests.simulation.mishaps import UNFORESEEN
 from tests.simulation.mutations import FAULTS_OF, mistaken
 from tests.simulation.owner_events import OwnerLines
-from tests.simulation.run import CORES, STEPS, UNFORESEEN, Loop, Simulation, play
+from tests.simulation.run import play
 from tests.simulation.serving_events import ServingLines, wishes_of
 from tests.simulation.subscriber import Subscriber
+from tests.simulation.world import Simulation
 
 Line = dict[str, Any]
 Lines = Callable[[Line], Line | None]

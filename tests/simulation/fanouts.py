@@ -18,7 +18,7 @@ from tests.simulation.strands import Event, Strand
 from tests.simulation.truth import Truth, hold
 
 if TYPE_CHECKING:
-    from tests.simulation.run import Simulation
+    from tests.simulation.world import Simulation
 
 FILTER = "/q > 5"
 
@@ -115,10 +115,10 @@ class Fanouts:
 
     def __init__(self, simulation: Simulation) -> None:
         self._world = simulation
-        self._chance = simulation._chance("fanout")
+        self._chance = simulation.chance_of("fanout")
         self.process = Fanout(
             "fanout",
-            simulation._chance("fanout process"),
+            simulation.chance_of("fanout process"),
             simulation.broker,
             simulation.trace,
             simulation.topics,

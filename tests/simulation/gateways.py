@@ -29,7 +29,7 @@ from tests.simulation.subscriber import Subscriber
 from tests.waiting import pace
 
 if TYPE_CHECKING:
-    from tests.simulation.run import Simulation
+    from tests.simulation.world import Simulation
 
 SHARE = 0.1
 """Of the seeds: those with shards and gateways."""
@@ -167,9 +167,9 @@ class Gateways:
 
     def __init__(self, simulation: "Simulation", layout: Layout, faults: frozenset[str] | None) -> None:
         self._world = simulation
-        self._chance = simulation._chance("gateways' luck")
+        self._chance = simulation.chance_of("gateways' luck")
         some = frozenset(
-            fault for fault in GATEWAY_FAULTS if simulation._chance("faults " + fault).random() < 0.4
+            fault for fault in GATEWAY_FAULTS if simulation.chance_of("faults " + fault).random() < 0.4
         )
         self.faults = some if faults is None else faults & frozenset(GATEWAY_FAULTS)
         self.nodes = [simulation.new_service(number) for number in range(layout.nodes)]
@@ -177,11 +177,11 @@ class Gateways:
         """The shard that each node is to hold."""
         for node, shard in zip(self.nodes, self._layout, strict=True):
             node.shard = shard
-        self.network = Network(simulation._chance, simulation.trace, self.nodes)
+        self.network = Network(simulation.chance_of, simulation.trace, self.nodes)
         self.gateways = [
             PlayedGateway(
                 f"gateway-{number}",
-                simulation._chance(f"gateway-{number}"),
+                simulation.chance_of(f"gateway-{number}"),
                 simulation.trace,
                 simulation.topics,
                 self.network,

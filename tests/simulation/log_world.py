@@ -27,9 +27,9 @@ from sowline_query_service.topics.log_ends import LogEnds, LogEndSample
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Part, Written
 from tests.simulation.disk import Disks
+from tests.simulation.harness import BEGIN_MS, CORES, LAG_MS, Loop, Outcome, for_us, uncollected
 from tests.simulation.log_truth import LogTruth
 from tests.simulation.process import Process
-from tests.simulation.run import BEGIN_MS, CORES, LAG_MS, Loop, Outcome, for_us, uncollected
 from tests.simulation.services import QueryService, Worker
 from tests.simulation.trace import Trace
 from tests.simulation.truth import Untrue, hold

@@ -8,8 +8,9 @@ from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
+from tests.simulation.harness import STEPS
 from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
-from tests.simulation.run import STEPS, simulate
+from tests.simulation.run import simulate
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 from tests.simulation.view_runs import VIEW_STEPS, simulate_views
 

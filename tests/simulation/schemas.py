@@ -22,7 +22,7 @@ from tests.simulation.schema_truth import SchemaEntries
 from tests.simulation.truth import hold
 
 if TYPE_CHECKING:
-    from tests.simulation.run import Simulation
+    from tests.simulation.world import Simulation
 
 TYPED_SHARE = 1 / 6
 """Of the seeds whose topic has key fields and no documents: those whose message type has schemas."""
@@ -305,10 +305,10 @@ class SchemaPlay:
 
     def __init__(self, world: "Simulation", has_protobuf: bool) -> None:
         self._world = world
-        self._chance = chance = world._chance("schemas")
+        self._chance = chance = world.chance_of("schemas")
         self.evolution = EVOLUTIONS[PROTOBUF if has_protobuf else AVRO]
         self.registry = PlayedRegistry(
-            world._chance("registry"), self.evolution.writers, lambda: world.loop.time() * 1000
+            world.chance_of("registry"), self.evolution.writers, lambda: world.loop.time() * 1000
         )
         self.registry.on_answer = self._on_answer
         self._has_strangers = chance.random() < 0.5
@@ -350,7 +350,7 @@ class SchemaPlay:
         if self._changes_at is not None and world.step >= self._changes_at and self._may_change():
             self._changes_at = None
             world.trace("the definition has another reader schema")
-            world.restart_with(self.yaml_of(self.evolution.next_reader))
+            world.mishaps.restart_with(self.yaml_of(self.evolution.next_reader))
         if self.leaves_at is not None and world.step >= self.leaves_at:
             self._name_all()
             if self._has_strangers and chance.random() < 0.1:
@@ -433,7 +433,7 @@ class SchemaPlay:
         if self.leaves_at is not None:
             self.leave_if_known()
             hold(self.registry.is_gone, "messages were applied without an entry of their schemas")
-            self._world.lose_everything()
+            self._world.mishaps.lose_everything()
 
     def unrest(self) -> list[str]:
         """Return what is not applied yet, or not defined."""
