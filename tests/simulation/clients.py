@@ -3,18 +3,16 @@
 Which process a client belongs to is told by its `bootstrap.servers`.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from logging import DEBUG
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from confluent_kafka import (
     OFFSET_END,
     OFFSET_INVALID,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicPartition,
@@ -26,9 +24,6 @@ from sowline.kafka.fetched_ids import FetchedIds
 from tests.simulation.broker import Broker, Group, Part, PartitionId, Written
 from tests.simulation.process import Process
 from tests.simulation.strands import pause
-
-OFFSET_LATEST = -1
-"""How a question for the end of a partition is put to Kafka."""
 
 PROCESSES: dict[str, Process] = {}
 """Those of the simulation that runs, by their names."""
@@ -388,68 +383,6 @@ class Producer:
             elif sent:
                 self._broker.late.append(deque((partition_id, message) for message in sent))
         self._queues.clear()
-
-
-class AdminClient:
-    """Says what topics there are, and where they begin and end."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self._process = process_of(config)
-        self._broker: Broker = self._process.broker
-
-    def list_offsets(
-        self,
-        asked: Mapping[TopicPartition, Any],
-        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-    ) -> dict[TopicPartition, Any]:
-        """Return where partitions begin or end."""
-        is_committed = isolation_level == IsolationLevel.READ_COMMITTED
-        if all(
-            spec._value >= 0 for spec in asked.values()
-        ):  # by time, right behind the others: nothing happens
-            return {
-                partition_id: _known(self._offset(partition_id, spec, is_committed))
-                for partition_id, spec in asked.items()
-            }
-        self._process.boundary("ask")
-        for partition_id, spec in asked.items():
-            if spec._value == OFFSET_LATEST:
-                end = self._offset(partition_id, spec, is_committed)
-                name, number = partition_id.topic, partition_id.partition
-                self._process.trace.note("ask", topic=name, partition=number, by=self._process.name, end=end)
-        return {
-            partition_id: self._answer(
-                SimpleNamespace(offset=self._offset(partition_id, asked[partition_id], is_committed))
-            )
-            for partition_id in asked
-        }
-
-    def _offset(self, partition_id: TopicPartition, spec: Any, is_committed: bool) -> int:
-        part = self._broker.parts[partition_id.topic, partition_id.partition]
-        end = part.stable if is_committed else part.end
-        if spec._value < 0:
-            return end if spec._value == -1 else 0
-        return next((one.at for one in part.held if one.time >= spec._value and one.at < end), -1)
-
-    def describe_topics(self, wanted: Any) -> dict[str, Any]:
-        """Return the ids of topics."""
-        self._process.boundary("ask")
-        return {
-            name: self._answer(SimpleNamespace(topic_id=f"{name}-{self._broker.parts[name, 0].generation}"))
-            for name in wanted.topic_names
-        }
-
-    def _answer(self, answer: Any) -> Any:
-        """Return the future of an answer; some take up to a second, unless somebody waits for them."""
-        chance = self._process.chance
-        due = time.monotonic() + (chance.random() if chance.random() < 0.3 else 0)
-        # Once an answer is there, it stays: a question about many partitions would never be answered otherwise.
-        return SimpleNamespace(result=lambda seconds: answer, done=lambda: time.monotonic() >= due)
-
-
-def _known(offset: int) -> Any:
-    """Return the future of an offset that is there already."""
-    return SimpleNamespace(result=lambda seconds: SimpleNamespace(offset=offset), done=lambda: True)
 
 
 def read_by_python(native: ModuleType, *given: Any) -> Iterator[list[Any]]:

@@ -25,6 +25,7 @@ from sowline.wire.request import Sow
 from sowline_query_service.query.freshness import wait_until_fresh
 from sowline_query_service.topics.log_ends import LogEnds, LogEndSample
 from tests.simulation import clients, strands
+from tests.simulation.admin_client import AdminClient
 from tests.simulation.broker import Broker, Group, Part, Written
 from tests.simulation.disk import Disks
 from tests.simulation.harness import BEGIN_MS, CORES, LAG_MS, Loop, Outcome, for_us, uncollected
@@ -371,7 +372,7 @@ def _played(world: LogWorld) -> Iterator[None]:
     patches: list[AbstractContextManager[object]] = [
         patch("sowline.kafka.clients.Consumer", clients.Consumer),
         patch("sowline.kafka.clients.Producer", clients.Producer),
-        patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
+        patch("sowline.kafka.admin.AdminClient", AdminClient),
         patch("sowline_materializer.partition.kafka_partition.read_natively", clients.read_by_python),
         patch("sowline_materializer.partition.recovery.RocksStore", world.disks.store_class()),
         patch("sowline.kafka.topic_settings.COMPACTION_LAG_MS_MIN", LAG_MS),

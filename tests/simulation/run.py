@@ -11,6 +11,7 @@ import structlog
 from sowline.native import Core
 from tests.property.clock import at_once
 from tests.simulation import clients, strands
+from tests.simulation.admin_client import AdminClient
 from tests.simulation.gateway_events import noted
 from tests.simulation.harness import CORES, LAG_MS, STEPS, Loop, Outcome, for_us, one_by_one, uncollected
 from tests.simulation.world import Simulation
@@ -26,7 +27,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
     patches: list[AbstractContextManager[object]] = [
         patch("sowline.kafka.clients.Consumer", clients.Consumer),
         patch("sowline.kafka.clients.Producer", clients.Producer),
-        patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
+        patch("sowline.kafka.admin.AdminClient", AdminClient),
         patch("sowline_materializer.partition.kafka_partition.read_natively", clients.read_by_python),
         patch("sowline_materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
         patch("sowline.kafka.topic_settings.COMPACTION_LAG_MS_MIN", LAG_MS),
