@@ -1,7 +1,8 @@
 //! The owner of a partition emits before it commits, even after a takeover. The checker finds each planted mistake.
 
 use sowline_models::checking::{breaks, holds};
-use sowline_models::materializer::model::{Bounds, Materializer, Mistake, Rules};
+use sowline_models::materializer::model::Materializer;
+use sowline_models::materializer::rules::{Bounds, Mistake, Rules};
 use sowline_models::mistakes;
 
 const BATCHES: Bounds = Bounds {

@@ -1,7 +1,7 @@
 //! What a follower of the changes sees: it reads each event as it is written, and notes what breaks a guarantee.
 
 use super::events::{Event, Verdict, verdict};
-use super::model::{Mistake, Rules};
+use super::rules::{Mistake, Rules};
 use crate::log::{Era, Record, Standing};
 use crate::position::Position;
 

@@ -4,84 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use stateright::{Model, Property};
 
+use super::actions::Action;
 use super::events::Event;
 use super::followers::{Follower, Guarantee};
 use super::owner::{Open, Sending, Store};
 use super::recovery::{Load, open};
+use super::rules::{Bounds, Mistake, Rules};
 use crate::log::Record;
 
-/// A mistake that is planted in the model. The checker has to find each.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mistake {
-    /// The state is committed, and may be flushed, before Kafka has its events.
-    CommitsBeforeEmitting,
-    /// The state is committed at the first acknowledgement of a batch.
-    CommitsAtFirstAcknowledgement,
-    /// A log record that was cut short is not read again.
-    CutShortCountsAsComplete,
-    /// An owner that dies leaves all but the first of its queued events to arrive.
-    ProducerLeavesGaps,
-    /// A follower takes events that are not newer than its position.
-    FollowerTakesRepeats,
-    /// A follower takes what the owner of an ended era wrote late.
-    FollowerTakesEndedEras,
-    /// Records of a new log are applied in the era of the old one.
-    ReplacedLogContinuesTheEra,
-    /// A checkpoint reaches the disk ahead of its records.
-    TornFlush,
-    /// The state is used although the log lacks records up to the last emitted change.
-    LogIsTrustedToLeadOn,
-    /// An era begins although followers have received more than its base.
-    BaseIsNotChecked,
-    /// A commit forgets where the tail begins while the state is behind what was emitted.
-    TailIsForgotten,
-    /// A new era is not announced before its first change.
-    EraIsNotAnnounced,
-    /// Repairs carry a new era before its progress event.
-    EraBeginsWithoutProgress,
-    /// A load takes the last event of each key, not the newest.
-    LoadTakesTheLast,
-    /// A load takes what owners of ended eras wrote late.
-    LoadCountsEndedEras,
-    /// What stale owners wrote to the tail is not repaired.
-    TailIsNotRepaired,
-    /// An owner does not look at the offsets of its acknowledgements.
-    JumpIsNotSeen,
-    /// An owner repairs before it has reached what was emitted.
-    RepairsWhileBehind,
-}
-
 const RECORDS: [Record; 3] = [Record::Put(0), Record::Put(1), Record::Clear];
-
-/// The rules that the services keep to: all of them, or all but one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rules {
-    pub mistake: Option<Mistake>,
-}
-
-impl Rules {
-    pub fn makes(self, mistake: Mistake) -> bool {
-        self.mistake == Some(mistake)
-    }
-}
-
-/// How much happens at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    pub workers: usize,
-    /// How many records a log has.
-    pub records: usize,
-    /// How many events the changes have. Two owners could repair each other's events forever.
-    pub events: usize,
-    /// How many logs there are, one after the other.
-    pub logs: usize,
-    /// How often a worker dies.
-    pub crashes: usize,
-    /// How often a disk is lost, with its worker.
-    pub losses: usize,
-    /// How often the group gives up an owner that is alive.
-    pub stalls: usize,
-}
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Worker {
@@ -100,35 +31,9 @@ pub struct State {
     pub late: BTreeSet<VecDeque<Event>>,
     pub follower: Follower,
     pub wrong: BTreeSet<Guarantee>,
-    crashes: usize,
-    losses: usize,
-    stalls: usize,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// The log is deleted and created again, with these records.
-    ReplaceLog(Vec<Record>),
-    /// The group gives the partition to a worker, which opens it.
-    Open(usize),
-    /// A worker opens the partition again, because its log was replaced.
-    Reopen(usize),
-    /// An owner gives the partition back, or hears that it is not the owner any more.
-    Close(usize),
-    /// The group gives up an owner that is alive.
-    GiveUp,
-    Prepare(usize, usize),
-    /// Kafka has the next event.
-    Deliver(usize),
-    Flush(usize),
-    Look(usize),
-    Repair(usize),
-    Crash {
-        worker: usize,
-        loses_disk: bool,
-    },
-    /// An event of a dead process arrives.
-    Arrive(VecDeque<Event>),
+    pub crashes: usize,
+    pub losses: usize,
+    pub stalls: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -271,53 +176,6 @@ impl Materializer {
         } = state;
         let opened = open(&mut workers[worker].disk, topic, logs, self.rules);
         workers[worker].open = Some(opened);
-    }
-
-    /// What a worker with an open partition may do.
-    fn actions_of(&self, state: &State, worker: usize, open: &Open, actions: &mut Vec<Action>) {
-        let log = &state.logs[open.store.log];
-        let is_of_another_log = open.store.log + 1 < state.logs.len();
-        if let Some(sending) = &open.sending {
-            if !sending.queue.is_empty() {
-                actions.push(Action::Deliver(worker));
-            }
-            if open.pending.is_some() && self.rules.makes(Mistake::CommitsBeforeEmitting) {
-                actions.push(Action::Flush(worker));
-            }
-        } else {
-            for count in 1..=log.len() - open.store.standing.next_offset().min(log.len()) {
-                actions.push(Action::Prepare(worker, count));
-            }
-            if state.owner != Some(worker) || state.stalls < self.bounds.stalls {
-                actions.push(Action::Close(worker));
-            }
-            if is_of_another_log {
-                actions.push(Action::Reopen(worker));
-            }
-            if open.store.changes_end < state.topic.len() {
-                actions.push(Action::Look(worker));
-            }
-            if open.is_repair_due(self.rules) {
-                actions.push(Action::Repair(worker));
-            }
-            // A worker that closes the partition flushes.
-            let may_crash = state.crashes < self.bounds.crashes;
-            if open.pending.is_some() && may_crash {
-                actions.push(Action::Flush(worker));
-            }
-        }
-        if state.crashes < self.bounds.crashes {
-            actions.push(Action::Crash {
-                worker,
-                loses_disk: false,
-            });
-        }
-        if state.losses < self.bounds.losses {
-            actions.push(Action::Crash {
-                worker,
-                loses_disk: true,
-            });
-        }
     }
 
     /// Whether the owner has done all that it can.

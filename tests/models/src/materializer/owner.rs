@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::events::{Event, Name};
-use super::model::{Mistake, Rules};
+use super::rules::{Mistake, Rules};
 use crate::log::{Record, Standing};
 use crate::position::Position;
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::events::{Event, Name, Verdict, verdict};
-use super::model::{Mistake, Rules};
 use super::owner::{Open, Store};
+use super::rules::{Mistake, Rules};
 use crate::log::{Record, Standing};
 use crate::position::{Key, Position, Records};
 

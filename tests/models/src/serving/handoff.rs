@@ -1,23 +1,19 @@
 //! Handoff and resume: one client, replicas that follow one partition, connections that break, and a program that
 //! restarts. `query_service/sowline_query_service/{subscriptions,live}` and `sowline/subscriptions` have the originals.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use stateright::{Model, Property};
 
 use crate::position::Key;
 
+mod actions;
 pub mod replay;
+mod state;
 
-/// What a client is promised.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Guarantee {
-    OneSnapshot,
-    NoGap,
-    NoRepeat,
-    Focus,
-    Resumable,
-}
+pub use actions::Action;
+pub use state::{Change, Guarantee, State};
+use state::{Message, Node, Phase, Program, Session};
 
 /// A mistake that is planted in the model. The checker has to find each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -64,243 +60,10 @@ pub struct Bounds {
     pub outbox: usize,
 }
 
-/// A change of one record: whether the record matches the client's filter after it, and whether it did before.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Change {
-    key: Key,
-    matches: bool,
-    matched: bool,
-}
-
-/// The records that match, with the number of the last change of each. It stands for the body.
-type View = BTreeMap<Key, usize>;
-
-/// A message to the client. Positions count changes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Message {
-    GroupBegin,
-    Row(Key, usize),
-    GroupEnd(usize),
-    Publish(Key, usize),
-    OutOfFocus(Key, usize),
-    Progress(usize),
-    Expired,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Node {
-    applied: usize,
-    /// Its memory has the changes after this position.
-    remembers: usize,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Phase {
-    Asked(Option<usize>),
-    /// These rows of the snapshot are yet to be sent, in any order.
-    Group(View),
-    CatchingUp,
-    Live,
-    Over,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Session {
-    node: usize,
-    phase: Phase,
-    position: usize,
-    outbox: VecDeque<Message>,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-struct Program {
-    view: View,
-    position: Option<usize>,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct State {
-    changes: Vec<Change>,
-    /// Up to this position changes are no longer kept one by one.
-    gone: usize,
-    nodes: Vec<Node>,
-    session: Option<Session>,
-    /// What the client library has received, and the program has not read.
-    inbox: VecDeque<Message>,
-    group: Option<View>,
-    program: Program,
-    saved: Program,
-    faults: usize,
-    wrong: BTreeSet<Guarantee>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
-    Change(Key, bool),
-    Apply(usize),
-    Compact,
-    Forget(usize),
-    RestartNode(usize),
-    Connect(usize),
-    /// The session is refused for now. The client asks again on the same connection.
-    Refuse,
-    Begin,
-    SendRow(Key),
-    EndGroup,
-    CatchUp,
-    GoLive,
-    Progress,
-    Receive,
-    Read,
-    /// The program writes down what it has, with the bookmark.
-    Save,
-    Disconnect,
-    RestartProgram,
-}
-
 #[derive(Clone, Debug)]
 pub struct Handoff {
     pub bounds: Bounds,
     pub mistake: Option<Mistake>,
-}
-
-impl State {
-    /// Let a node load the changes up to an end; its memory is empty.
-    fn load(&mut self, node: usize, end: usize) {
-        self.nodes[node] = Node {
-            applied: end,
-            remembers: end,
-        };
-    }
-
-    fn matching(&self, position: usize) -> View {
-        let mut view = View::new();
-        for (number, change) in (1..).zip(&self.changes[..position]) {
-            if change.matches {
-                view.insert(change.key, number);
-            } else {
-                view.remove(&change.key);
-            }
-        }
-        view
-    }
-
-    /// The message that a change is due to the client.
-    fn due(&self, number: usize) -> Option<Message> {
-        let change = self.changes[number - 1];
-        if change.matches {
-            Some(Message::Publish(change.key, number))
-        } else {
-            change
-                .matched
-                .then_some(Message::OutOfFocus(change.key, number))
-        }
-    }
-
-    fn first_due(&self, after: usize) -> Option<Message> {
-        (after + 1..=self.changes.len()).find_map(|number| self.due(number))
-    }
-
-    /// The position after everything that was received; None if a group has not ended.
-    fn end(&self) -> Option<usize> {
-        let mut end = self.program.position;
-        let mut in_group = self.group.is_some();
-        for message in &self.inbox {
-            match message {
-                Message::GroupBegin => in_group = true,
-                Message::GroupEnd(position) => {
-                    in_group = false;
-                    end = Some(*position);
-                }
-                Message::Publish(_, position)
-                | Message::OutOfFocus(_, position)
-                | Message::Progress(position) => {
-                    end = Some(*position);
-                }
-                Message::Expired => end = None,
-                Message::Row(..) => (),
-            }
-        }
-        end.filter(|_| !in_group)
-    }
-
-    /// Let the program read a message, and check it.
-    fn read(&mut self, message: Message) {
-        match message {
-            Message::GroupBegin => self.group = Some(View::new()),
-            Message::Row(key, number) => {
-                let is_new = self
-                    .group
-                    .as_mut()
-                    .is_some_and(|group| group.insert(key, number).is_none());
-                self.check(is_new, Guarantee::OneSnapshot);
-            }
-            Message::GroupEnd(position) => {
-                let group = self.group.take();
-                self.check(
-                    group == Some(self.matching(position)),
-                    Guarantee::OneSnapshot,
-                );
-                self.check(
-                    self.program.position.is_none_or(|held| held <= position),
-                    Guarantee::NoRepeat,
-                );
-                self.program = Program {
-                    view: group.unwrap_or_default(),
-                    position: Some(position),
-                };
-            }
-            Message::Publish(key, position) => {
-                self.check_due(message, position);
-                self.program.view.insert(key, position);
-                self.program.position = Some(position);
-            }
-            Message::OutOfFocus(key, position) => {
-                self.check_due(message, position);
-                self.program.view.remove(&key);
-                self.program.position = Some(position);
-            }
-            Message::Progress(position) => {
-                let held = self.program.position.unwrap_or_default();
-                match self.first_due(held) {
-                    Some(Message::Publish(_, due)) => self.check(due > position, Guarantee::NoGap),
-                    Some(Message::OutOfFocus(_, due)) => {
-                        self.check(due > position, Guarantee::Focus)
-                    }
-                    _ => (),
-                }
-                self.check(held <= position, Guarantee::NoRepeat);
-                self.program.position = Some(position);
-            }
-            Message::Expired => self.program = Program::default(),
-        }
-        if self.group.is_none() {
-            let view = self.matching(self.program.position.unwrap_or_default());
-            if self.wrong.is_empty() {
-                self.check(self.program.view == view, Guarantee::NoGap);
-            }
-        }
-    }
-
-    fn check_due(&mut self, message: Message, position: usize) {
-        let held = self.program.position.unwrap_or_default();
-        if position <= held {
-            self.check(false, Guarantee::NoRepeat);
-            return;
-        }
-        self.check(self.due(position) == Some(message), Guarantee::Focus);
-        match self.first_due(held) {
-            Some(Message::Publish(_, due)) => self.check(due == position, Guarantee::NoGap),
-            Some(Message::OutOfFocus(_, due)) => self.check(due == position, Guarantee::Focus),
-            _ => (),
-        }
-    }
-
-    fn check(&mut self, is_so: bool, guarantee: Guarantee) {
-        if !is_so {
-            self.wrong.insert(guarantee);
-        }
-    }
 }
 
 impl Handoff {
@@ -408,50 +171,6 @@ impl Handoff {
             session.position = state.gone.min(state.nodes[session.node].applied);
         } else {
             self.expire(state, session, position);
-        }
-    }
-
-    fn session_actions(&self, state: &State, session: &Session, actions: &mut Vec<Action>) {
-        let applied = state.nodes[session.node].applied;
-        let has_room = session.outbox.len() < self.bounds.outbox;
-        match &session.phase {
-            Phase::Asked(bookmark) => {
-                let goes_at_once = self.makes(Mistake::BehindReplicaIsNotWaitedFor)
-                    || self.makes(Mistake::ExpiresWhileBehind);
-                if goes_at_once || bookmark.is_none_or(|bookmark| bookmark <= applied) {
-                    actions.push(Action::Begin);
-                }
-            }
-            Phase::Group(rows) if has_room && rows.is_empty() => actions.push(Action::EndGroup),
-            Phase::Group(rows) if has_room => {
-                actions.extend(rows.keys().map(|key| Action::SendRow(*key)))
-            }
-            Phase::CatchingUp if session.position < applied => {
-                if has_room {
-                    actions.push(Action::CatchUp);
-                }
-                if self.makes(Mistake::GoesLiveWhileBehind) {
-                    actions.push(Action::GoLive);
-                }
-            }
-            Phase::CatchingUp => actions.push(Action::GoLive),
-            Phase::Live
-                if session.outbox.is_empty()
-                    && state.end().is_some_and(|end| end < session.position) =>
-            {
-                actions.push(Action::Progress);
-            }
-            _ => (),
-        }
-        if !session.outbox.is_empty() && state.inbox.len() < self.bounds.outbox {
-            actions.push(Action::Receive);
-        }
-        let has_faults = state.faults < self.bounds.faults;
-        if has_faults || (session.phase == Phase::Over && session.outbox.is_empty()) {
-            actions.push(Action::Disconnect);
-        }
-        if has_faults && session.phase != Phase::Over && session.outbox.is_empty() {
-            actions.push(Action::Refuse);
         }
     }
 

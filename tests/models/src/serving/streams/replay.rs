@@ -9,11 +9,10 @@ use super::{Action, Bounds, Life, Message, Part, Sent, State, Stream, Streams};
 use crate::serving::trace::{Cast, Changes, Line, Positions, SentMessage};
 use crate::trace::{Summary, expect};
 
-/// Clients that have shared streams.
-struct Group {
-    clients: Vec<String>,
-    streams: BTreeSet<usize>,
-}
+mod alone;
+mod groups;
+
+use groups::{Group, groups};
 
 /// A group of clients and a partition, as far as the trace was replayed.
 struct Replay<'a> {
@@ -48,33 +47,6 @@ pub fn replay(lines: &[Line]) -> Result<Summary, String> {
     }
     summary.events = lines.len();
     Ok(summary)
-}
-
-/// Put the clients into groups that share no streams with each other.
-fn groups(cast: &Cast, lines: &[Line]) -> Vec<Group> {
-    let alone = |client: &String| Group {
-        clients: vec![client.clone()],
-        streams: BTreeSet::new(),
-    };
-    let mut found: Vec<Group> = cast.clients.iter().map(alone).collect();
-    for line in lines {
-        if let Line::Join { by, stream } = line {
-            let is_one =
-                |group: &Group| group.clients.contains(by) || group.streams.contains(stream);
-            let (ones, others): (Vec<Group>, Vec<Group>) = found.into_iter().partition(is_one);
-            let mut joined = Group {
-                clients: Vec::new(),
-                streams: BTreeSet::from([*stream]),
-            };
-            for one in ones {
-                joined.clients.extend(one.clients);
-                joined.streams.extend(one.streams);
-            }
-            found = others;
-            found.push(joined);
-        }
-    }
-    found
 }
 
 impl<'a> Replay<'a> {
@@ -423,67 +395,6 @@ impl<'a> Replay<'a> {
             found.retain(is_so);
             found
         })
-    }
-
-    // a client alone
-
-    fn begin_alone(&mut self, number: usize, parts: &[(String, Positions)]) -> Result<(), String> {
-        let ours = parts
-            .iter()
-            .find_map(|(node, bookmark)| Some((self.cast.nodes[node], self.up_to(bookmark)?)));
-        let (node, begun) = ours.ok_or("no node has the partition")?;
-        self.go(|replay, state| {
-            let next = match &state.clients[number].life {
-                Life::Flow { .. } => replay.model.next_state(state, Action::CutAlone(number))?,
-                // It left before its snapshot was sent.
-                Life::Begun { member, .. } if !member.is_in => {
-                    replay.model.next_state(state, Action::Release(number))?
-                }
-                _ => state.clone(),
-            };
-            let is_so = next.clients[number].life == Life::Alone(begun);
-            is_so.then(|| replay.after(&next, Action::BeginAlone(number, node)))?
-        })
-    }
-
-    fn relay(&mut self, number: usize, given: &SentMessage) -> Result<(), String> {
-        let Some(sent) = self.sent(given)? else {
-            return Ok(());
-        };
-        self.go(|replay, state| {
-            let passed = replay.sent_alone(state, number, sent, Action::PassAlone(number));
-            // An idle node of other partitions tells the client where it is in this one.
-            let given = replay.after(state, Action::TellAlone(number)).filter(|next| {
-                matches!((sent, next.clients[number].outbox.back()), (Sent::Progress(end), Some(Message::Progress(given))) if end == *given)
-            });
-            passed.into_iter().chain(given)
-        })
-    }
-
-    fn note(&mut self, number: usize, bookmark: &Positions) -> Result<(), String> {
-        let Some(end) = self.up_to(bookmark) else {
-            return Ok(());
-        };
-        let sent = Sent::Progress(end);
-        self.go(|replay, state| replay.sent_alone(state, number, sent, Action::NoteAlone(number)))
-    }
-
-    fn sent_alone(
-        &self,
-        state: &State,
-        number: usize,
-        sent: Sent,
-        action: Action,
-    ) -> Option<State> {
-        let mut next = state.clone();
-        let Life::Flow { part, received, .. } = &mut next.clients[number].life else {
-            return None;
-        };
-        if sent == Sent::Progress(*received) {
-            return Some(next);
-        }
-        self.send(state, part, sent)?;
-        self.after(&next, action)
     }
 
     // its program
