@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.registry import schema_registry
-from tests.integration.served import Served
+from tests.integration.served import Served, ServedTopic
 from tests.integration.wire import Wire, wire
 
 
@@ -21,6 +21,14 @@ def other(served: Served) -> Iterator[Wire]:
     """Another one."""
     with wire(served.query.url) as client:
         yield client
+
+
+@pytest.fixture
+def records(served: Served) -> ServedTopic:
+    """An empty topic, keyed by `id`."""
+    topic = served["records"]
+    topic.clear()
+    return topic
 
 
 @pytest.fixture(scope="session")

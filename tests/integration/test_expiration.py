@@ -16,8 +16,8 @@ from sowline.commands.command import DEFINE, EXPIRE, Headers
 from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline_materializer.worker.worker import Worker
+from tests.integration.recovery_rig import PARTITIONS, Rig, lose_both, lose_changes, lose_nothing, lose_store
 from tests.integration.services import system
-from tests.integration.test_recovery import PARTITIONS, Rig, lose_both, lose_changes, lose_nothing, lose_store
 from tests.waiting import SECONDS_MAX, clock_reaches, wait_for
 
 Make = Callable[..., "Expiring"]

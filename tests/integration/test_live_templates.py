@@ -19,8 +19,8 @@ from sowline.commands.command import DEFINE
 from sowline.kafka.messages import event_of
 from sowline.wire.client_message import Message
 from sowline_materializer.core.portions import PORTION_CHANGES_MAX
+from tests.integration.computed_desk import operated
 from tests.integration.services import Service, System, system
-from tests.integration.test_computed_views import operated
 from tests.waiting import wait_for
 
 Body = dict[str, Any]

@@ -16,7 +16,7 @@ from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline.model.position import Position
 from sowline_materializer.service import Materializer
-from tests.integration.test_recovery import PARTITIONS, Rig
+from tests.integration.recovery_rig import PARTITIONS, Rig
 from tests.waiting import SECONDS_MAX, wait_for
 
 EXTRA = PARTITIONS

@@ -9,7 +9,7 @@ from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from tests.integration.test_recovery import PARTITIONS, Rig
+from tests.integration.recovery_rig import PARTITIONS, Rig
 from tests.waiting import SECONDS_MAX
 
 RECORDS = 80

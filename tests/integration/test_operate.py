@@ -23,8 +23,8 @@ from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import Record, decode_record
 from sowline_materializer.partition.kafka_partition import KafkaExtent
 from sowline_materializer.partition.state_reset import StateReset
+from tests.integration.recovery_rig import BASE, PARTITIONS, Rig, lose_both, lose_changes
 from tests.integration.services import ROOT, Service
-from tests.integration.test_recovery import BASE, PARTITIONS, Rig, lose_both, lose_changes
 from tests.waiting import SECONDS_MAX, wait_for
 
 MORE = "key_domain: k, expiration: enabled"

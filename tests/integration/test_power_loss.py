@@ -21,8 +21,8 @@ from sowline.model.key import partition_of
 from sowline.model.position import Position
 from sowline.runtime.local_kafka import LocalKafka
 from sowline_materializer.service import Materializer
+from tests.integration.recovery_rig import PARTITIONS, Rig
 from tests.integration.test_mirrored import ids
-from tests.integration.test_recovery import PARTITIONS, Rig
 from tests.waiting import SECONDS_MAX, wait_for
 
 RECORDS = 80

@@ -33,14 +33,6 @@ def orders(served: Served) -> ServedTopic:
     return topic
 
 
-@pytest.fixture
-def records(served: Served) -> ServedTopic:
-    """An empty topic, keyed by `id`."""
-    topic = served["records"]
-    topic.clear()
-    return topic
-
-
 # who is named, and what is told
 
 

@@ -16,7 +16,7 @@ from sowline.kafka.admin import ensure_topics
 from sowline.model.bookmark import format_time
 from sowline_materializer.worker.assignment import StartPhase
 from sowline_materializer.worker.worker import Worker, group_of
-from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
+from tests.integration.recovery_rig import PARTITIONS, Rig, lose_nothing, lose_store
 from tests.waiting import wait_for
 
 

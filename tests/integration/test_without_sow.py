@@ -13,7 +13,7 @@ from sowline.client.publisher import Publisher
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import ensure_topics
-from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
+from tests.integration.recovery_rig import PARTITIONS, Rig, lose_nothing, lose_store
 from tests.waiting import SECONDS_MAX
 
 
