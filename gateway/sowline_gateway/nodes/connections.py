@@ -7,6 +7,7 @@ stops reading from that connection. Afterwards another client with the same righ
 import asyncio
 import errno
 import socket as kernel
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -41,6 +42,9 @@ QUEUED_FRAMES = 1
 
 IDLE_MAX = 16
 """The maximum number of idle connections to one node with the same rights."""
+
+IDLE_SECONDS_MAX = 30.0
+"""After this time an idle connection is closed, at the latest after twice as long."""
 
 
 class NodeLost(Exception):
@@ -95,6 +99,8 @@ class NodeConnection:
         self.url = url
         self.is_idle = True
         """Whether the answer to the last command was read to its end, and another command may follow."""
+        self.idle_since = 0.0
+        """When it was returned to the pool, in seconds of the monotonic clock."""
         self._socket = socket
         self._is_reused = False
         self._has_answered = False
@@ -172,25 +178,49 @@ class ConnectionPool:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._idle: dict[tuple[str, str], list[NodeConnection]] = defaultdict(list)
+        self._expiry: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._leased: set[NodeConnection] = set()
 
     @asynccontextmanager
     async def lease(self, url: str, rights: Rights) -> AsyncIterator[NodeConnection]:
         """Lend a connection to a node, which acts with these rights; raise `NodeLost`, or why it was refused."""
-        idle = self._idle[url, rights.digest]
-        connection = self._reused(idle) or await self.connect(url, rights)
+        key = url, rights.digest
+        connection = self._reused(self._idle.get(key, [])) or await self.connect(url, rights)
         assert connection not in self._leased, "a connection has one user"
         self._leased.add(connection)
         try:
             yield connection
         finally:
             self._leased.discard(connection)
-            if connection.is_idle and connection.is_open and len(idle) < IDLE_MAX:
-                assert connection not in idle, "a connection is returned once"
-                idle.append(connection)
+            if connection.is_idle and connection.is_open and len(self._idle[key]) < IDLE_MAX:
+                self._keep(key, connection)
             else:
                 self._start_closing(connection)
+
+    def _keep(self, key: tuple[str, str], connection: NodeConnection) -> None:
+        """Keep a connection for the next query with the same rights."""
+        assert connection not in self._idle[key], "a connection is returned once"
+        connection.idle_since = time.monotonic()
+        self._idle[key].append(connection)
+        if self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS_MAX, self._expire)
+
+    def _expire(self) -> None:
+        """Close the connections that were idle for too long.
+
+        Rights change with the access file and with users: connections with those that nobody has any more would fill
+        the sessions of all nodes (test_idle_connections_are_closed).
+        """
+        latest = time.monotonic() - IDLE_SECONDS_MAX
+        for key, idle in list(self._idle.items()):
+            # The newest is used first, so the oldest ones are in front.
+            while idle and idle[0].idle_since <= latest:
+                self._start_closing(idle.pop(0))
+            if not idle:
+                del self._idle[key]
+        loop = asyncio.get_running_loop()
+        self._expiry = loop.call_later(IDLE_SECONDS_MAX, self._expire) if self._idle else None
 
     @staticmethod
     def _reused(idle: list[NodeConnection]) -> NodeConnection | None:
@@ -256,6 +286,8 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """Close all connections, including those in use, and wait until they are closed."""
+        if self._expiry is not None:
+            self._expiry.cancel()
         for url in {url for url, _ in self._idle}:
             self.forget(url)
         for connection in self._leased:

@@ -19,7 +19,7 @@ export class Rates {
     if (ms < NEAR_MS_MIN) return;
     if (ms <= NEAR_MS_MAX && counted >= this.#before.counted) {
       const recent = this.shown.filter((one) => at - one.at < SHOWN_MS);
-      this.shown = [...recent, { at, value: (counted - this.#before.counted) / (ms / 1000) }];
+      this.shown = [...recent, { from: this.#before.at, at, value: (counted - this.#before.counted) / (ms / 1000) }];
     }
     this.#before = { counted, at };
   }
@@ -44,7 +44,9 @@ export const ratesOf = (name) => ofTopics.get(name)?.shown ?? [];
 export function meanOf(shown, now, newest) {
   if (newest * 1000 > MEAN_MS) return 0;
   const recent = shown.filter(({ at }) => now - at < MEAN_MS);
-  if (!recent.length || now - recent[0].at < MEAN_MS - NEAR_MS_MAX / 2) return undefined;
+  // Measured since the time began, and without a gap. Answers may come at any pace, so the ends of the measurements alone
+  // don't show it: at one every 3.5 seconds, the oldest end within the time is always younger than that.
+  if (!recent.length || now - recent[0].from < MEAN_MS || recent.some(({ from }, index) => index && from !== recent[index - 1].at)) return undefined;
   return recent.reduce((found, { value }) => found + value, 0) / recent.length;
 }
 

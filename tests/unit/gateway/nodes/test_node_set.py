@@ -1,0 +1,28 @@
+"""What is known of several nodes together."""
+
+from dataclasses import replace
+
+from sowline_gateway.nodes.routing import Announcement
+from tests.unit.gateway.rig import rig
+
+
+def with_lag(node: Announcement, seconds: float | None) -> Announcement:
+    """Return an announcement with another lag of its topics."""
+    topics = {name: replace(topic, lag_seconds=seconds) for name, topic in node.topics.items()}
+    return replace(node, topics=topics)
+
+
+async def test_a_silent_node_of_two_shards_is_left() -> None:
+    """While one of the nodes announces nothing, or not its lag, the lag of the other one stands for neither."""
+    async with rig(["0/2", "1/2"]) as made:
+        nodes, known = made.node_set, made.node_set.announcements._known
+        one, other = (node.url for node in made.nodes)
+        known[one], known[other] = with_lag(known[one], 0.1), with_lag(known[other], 0.5)
+        assert nodes.lag_seconds([one, other], ["orders"]) == 0.5
+        assert nodes.lag_seconds([one], ["orders"]) == 0.1
+        known[other] = with_lag(known[other], None)
+        assert nodes.lag_seconds([one, other], ["orders"]) is None
+        known[other] = with_lag(known[other], 0.5)
+        del known[one]
+        assert nodes.lag_seconds([one, other], ["orders"]) is None
+        assert nodes.lag_seconds([other], ["orders"]) == 0.5
