@@ -1,10 +1,14 @@
 """A system with topics to query: some records, mixed values, and more than buffers hold."""
 
+import json
+import urllib.request
 from typing import Any
 
 from sowline.model.key import sow_key
 from tests.integration.services import Service, System
 from tests.integration.wire import Json
+
+ANSWER_SECONDS_MAX = 5.0
 
 RECORDS = 10_000
 """In the topic `long`: more than the buffers between a service and a client that does not read can hold."""
@@ -31,6 +35,53 @@ ORDERS: list[Json] = [
 
 MIXED: list[Any] = [10, 2, "b", "a", None, "10", 1.5, True]
 """The field `v` of the record whose id is the index in the list."""
+
+REFUSED: list[tuple[Json, str]] = [
+    ({"order_by": "qty"}, "invalid order by"),
+    ({"order_by": "/qty UP"}, "invalid order by"),
+    ({"top_n": -1}, "invalid top_n"),
+    ({"skip_n": 1}, "invalid skip_n"),
+    ({"top_n": 1, "skip_n": -1}, "invalid skip_n"),
+    ({"top_n": "1"}, "bad request"),
+    ({"sow_keys": [1]}, "bad request"),
+    ({"sow_keys": ["1"] * 100_001}, "too many keys"),
+    ({"options": "select=[id]"}, "invalid options"),
+    ({"options": "grouping=[/a]"}, "invalid options"),
+    ({"topic": "^("}, "bad regex topic"),
+    ({"topic": "^nothing"}, "invalid topic"),
+    ({"filter": r"/a LIKE '(.)\1'"}, "bad filter"),
+    ({"filter": "/a LIKE '(a{1000}){1000}'"}, "bad filter"),
+    ({"bookmark": "epoch"}, "invalid bookmark"),
+]
+"""What can not be asked for, and with which reason."""
+
+EXPLAINED: list[tuple[Json, Json]] = [
+    (
+        {"sow_keys": [1, 2, 99], "filter": "/qty > 10"},
+        {"access_path": "sow keys", "records": 2, "candidates": 2, "read": 2, "matches": 1},
+    ),
+    (
+        {"filter": "/id IN ('3', '4', '99') AND /qty = 30"},
+        {"access_path": "key", "index": "/id", "candidates": 2, "read": 2, "matches": 1},
+    ),
+    (
+        {"filter": "/region = 'north' AND /kind = 'a'"},
+        {"access_path": "hash index", "index": "/region,/kind", "candidates": 2, "read": 2, "matches": 2},
+    ),
+    (
+        {"filter": "/qty > 50"},
+        {"access_path": "memo index", "index": "/qty", "indexed": "/qty > 50", "read": 0, "matches": 6},
+    ),
+    (
+        {"filter": "/more/level = 3 AND MESSAGE_SIZE() > 10"},
+        {"access_path": "memo index", "index": "/more/level", "candidates": 3, "read": 3, "matches": 3},
+    ),
+    (
+        {"filter": "MESSAGE_SIZE() > 10"},
+        {"access_path": "scan", "candidates": 12, "read": 12, "matches": 12},
+    ),
+]
+"""What is asked for, and what `explain` says of it."""
 
 
 class Served:
@@ -65,3 +116,11 @@ def ids(messages: list[Json]) -> list[int]:
 def counts(stats: Json) -> list[int]:
     """Return what there was, what of it matched, and what of that was returned."""
     return [stats[name] for name in ("topic_matches", "matches", "records_returned")]
+
+
+def explained_over_http(service: Service, topic: str, fields: Json) -> list[Json]:
+    """Return the access paths that a service names over HTTP."""
+    url = f"{service.url}/v1/topics/{topic}/explain"
+    with urllib.request.urlopen(url, json.dumps(fields).encode(), timeout=ANSWER_SECONDS_MAX) as answer:
+        access_paths: list[Json] = json.loads(answer.read())["access_paths"]
+        return access_paths

@@ -12,20 +12,22 @@ from typing import Any
 import pytest
 
 from tests.integration.query_rig import (
+    ANSWER_SECONDS_MAX,
     BACKLOG_BYTES,
+    EXPLAINED,
     LIMITS,
     MIXED,
     ORDERS,
     RECORDS,
+    REFUSED,
     Served,
     bodies,
     counts,
+    explained_over_http,
     ids,
 )
-from tests.integration.services import Service, system
+from tests.integration.services import system
 from tests.integration.wire import Json, Wire, laid_over, wire
-
-ANSWER_SECONDS_MAX = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -169,23 +171,7 @@ def test_select(client: Wire, served: Served) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [
-        ({"order_by": "qty"}, "invalid order by"),
-        ({"order_by": "/qty UP"}, "invalid order by"),
-        ({"top_n": -1}, "invalid top_n"),
-        ({"skip_n": 1}, "invalid skip_n"),
-        ({"top_n": 1, "skip_n": -1}, "invalid skip_n"),
-        ({"top_n": "1"}, "bad request"),
-        ({"sow_keys": [1]}, "bad request"),
-        ({"sow_keys": ["1"] * 100_001}, "too many keys"),
-        ({"options": "select=[id]"}, "invalid options"),
-        ({"options": "grouping=[/a]"}, "invalid options"),
-        ({"topic": "^("}, "bad regex topic"),
-        ({"topic": "^nothing"}, "invalid topic"),
-        ({"filter": r"/a LIKE '(.)\1'"}, "bad filter"),
-        ({"filter": "/a LIKE '(a{1000}){1000}'"}, "bad filter"),
-        ({"bookmark": "epoch"}, "invalid bookmark"),
-    ],
+    REFUSED,
     ids=lambda given: str(given)[:40],
 )
 def test_what_can_not_be_asked_for(client: Wire, served: Served, fields: Json, reason: str) -> None:
@@ -267,32 +253,7 @@ def test_subscription_to_a_pattern_comes_back(client: Wire, served: Served) -> N
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
-    [
-        (
-            {"sow_keys": [1, 2, 99], "filter": "/qty > 10"},
-            {"access_path": "sow keys", "records": 2, "candidates": 2, "read": 2, "matches": 1},
-        ),
-        (
-            {"filter": "/id IN ('3', '4', '99') AND /qty = 30"},
-            {"access_path": "key", "index": "/id", "candidates": 2, "read": 2, "matches": 1},
-        ),
-        (
-            {"filter": "/region = 'north' AND /kind = 'a'"},
-            {"access_path": "hash index", "index": "/region,/kind", "candidates": 2, "read": 2, "matches": 2},
-        ),
-        (
-            {"filter": "/qty > 50"},
-            {"access_path": "memo index", "index": "/qty", "indexed": "/qty > 50", "read": 0, "matches": 6},
-        ),
-        (
-            {"filter": "/more/level = 3 AND MESSAGE_SIZE() > 10"},
-            {"access_path": "memo index", "index": "/more/level", "candidates": 3, "read": 3, "matches": 3},
-        ),
-        (
-            {"filter": "MESSAGE_SIZE() > 10"},
-            {"access_path": "scan", "candidates": 12, "read": 12, "matches": 12},
-        ),
-    ],
+    EXPLAINED,
     ids=lambda given: given.get("access_path", ""),
 )
 def test_explain(client: Wire, served: Served, fields: Json, expected: Json) -> None:
@@ -312,14 +273,6 @@ def test_explain(client: Wire, served: Served, fields: Json, expected: Json) -> 
     client.send("sow", topic=name, ack_type="stats", batch_size=100, **asked)
     assert len(ids(client.group())) == expected["matches"]
     assert client.receive()["matches"] == expected["matches"]
-
-
-def explained_over_http(service: Service, topic: str, fields: Json) -> list[Json]:
-    """Return the access paths that a service names over HTTP."""
-    url = f"{service.url}/v1/topics/{topic}/explain"
-    with urllib.request.urlopen(url, json.dumps(fields).encode(), timeout=ANSWER_SECONDS_MAX) as answer:
-        access_paths: list[Json] = json.loads(answer.read())["access_paths"]
-        return access_paths
 
 
 def test_explain_of_several_topics(client: Wire, served: Served) -> None:
