@@ -23,7 +23,8 @@ from sowline.subscriptions.engine.subscription import Subscription
 from sowline_views.core.native_groups import native_states
 from sowline_views.core.states import states_of
 from tests.fuzz.inputs import body, change_header, damaged, headers
-from tests.property.test_native import ENRICHMENTS, Sent, apply_alike, native, partition_of, state_of
+from tests.property.loaded_replicas import life as replica_life
+from tests.property.log_inputs import ENRICHMENTS, Sent
 from tests.property.test_native_columns import PATHS, check_bodies, is_read
 from tests.property.test_native_deliver import (
     CONFLATED,
@@ -38,10 +39,10 @@ from tests.property.test_native_deliver import (
 )
 from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
-from tests.property.test_native_replica import life as replica_life
 from tests.property.test_native_types import READERS, check_message, drawn_message
 from tests.property.test_native_views import HEADERS as MESSAGE_HEADERS
 from tests.property.test_native_views import change_of, messages_of
+from tests.property.two_cores import apply_alike, native, partition_of, state_of
 from tests.property.view_world import defined
 
 BATCH = 20

@@ -11,7 +11,8 @@ from sowline_materializer.store.integrity import checkpoint_of
 from tests.examples import examples
 from tests.memory_store import MemoryStore
 from tests.property.copied import CopiedWorld
-from tests.property.test_core_model import CoreAgainstModel, limits, numbers
+from tests.property.core_writes import limits, numbers
+from tests.property.test_core_model import CoreAgainstModel
 from tests.property.test_transient_model import Transient, same
 from tests.property.world import dump
 

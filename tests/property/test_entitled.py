@@ -11,7 +11,9 @@ from sowline.serving.result import QueryLimits
 from tests.examples import examples
 from tests.property.asks import Ask, asks, asks_for_records, writes
 from tests.property.clock import ClockLoop
-from tests.property.test_subscriptions import ROOMY, Connection, Service, Subscriber
+from tests.property.connections import Connection
+from tests.property.recorded_service import ROOMY, Service
+from tests.property.subscribers import Subscriber
 
 mine = st.sampled_from(["some records", "some fields"])
 batches = st.lists(

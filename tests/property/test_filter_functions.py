@@ -15,7 +15,8 @@ from sowline.language.filter.functions.registry import TEXT_CHARS_MAX
 from sowline.language.filter.tree import Call, Field, Literal, Node, walk
 from sowline.model.path import Path
 from tests.examples import examples
-from tests.property.filter_reference import distance, reference_values
+from tests.property.filter_reference import reference_values
+from tests.property.function_reference import distance
 from tests.unit.sowline.language.filter.test_properties import calls, documents, leaf_nodes, nodes
 
 EDGES: list[Any] = [

@@ -15,7 +15,7 @@ from sowline_query_service.index.column import SPARE_TEXTS, Column
 from sowline_query_service.index.filling import filler_of
 from sowline_query_service.index.read import reader_of
 from tests.panics import panic
-from tests.property.test_native import ODD_BODIES, VALUES, texts
+from tests.property.log_inputs import ODD_BODIES, VALUES, texts
 
 native: Any = pytest.importorskip("sowline_native")
 

@@ -10,18 +10,8 @@ from hypothesis import strategies as st
 
 from sowline.commands.command import Headers
 from sowline.config.topic_definition import define_topic
-from tests.property.test_native import (
-    HEADERS,
-    KAFKA_KEY,
-    ODD_BODIES,
-    VALUES,
-    Sent,
-    apply_alike,
-    check,
-    log_records,
-    native,
-    partition_of,
-)
+from tests.property.log_inputs import HEADERS, KAFKA_KEY, ODD_BODIES, VALUES, Sent
+from tests.property.two_cores import apply_alike, check, log_records, native, partition_of
 
 KEY_TEXTS = ["1", "2", "x", 'q"', "é", "", '["1","x"]', '["1", "x"]', '["1"]', "x" * 300, "x" * 1100]
 NAMES = ["id", "id", "a", "b", "a", "b", "o", "é", "\ue000", "\U00010000", "~id", "~x", 'q"', "type"]

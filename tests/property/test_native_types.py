@@ -25,16 +25,10 @@ from sowline.config.topic_definition import define_topic
 from sowline.model.limits import define_value
 from sowline_materializer.store.native_format import native_format
 from tests.fuzz.inputs import value
+from tests.property.log_inputs import HEADERS
 from tests.property.test_fix import FIX_SCHEMAS, NVFIX_SCHEMAS, fix_bodies, fix_headers, framed, tag_messages
 from tests.property.test_msgpack import MAPS
-from tests.property.test_native import (
-    HEADERS,
-    apply_alike,
-    log_records,
-    native,
-    partition_of,
-    state_of,
-)
+from tests.property.two_cores import apply_alike, log_records, native, partition_of, state_of
 
 PACKED = Schema(MSGPACK, "{}")
 NAMED = Schema(FIX, orjson.dumps({"names": {"8": "BeginString", "35": 'Msg"Type', "11": "Id"}}).decode())

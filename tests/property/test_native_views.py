@@ -31,7 +31,7 @@ from sowline_views.core.native_groups import native_states
 from sowline_views.core.states import GROUPS_MAX, StateChange, group_key, states_of
 from tests.examples import examples
 from tests.panics import panic
-from tests.property.test_native import apply_alike, log_records, native, partition_of, state_of
+from tests.property.two_cores import apply_alike, log_records, native, partition_of, state_of
 from tests.property.view_world import defined
 
 HEADERS = [("sow.command", PARTIALS.encode())]

@@ -20,7 +20,8 @@ from tests.property import test_view_joins
 from tests.property.join_steps import TOPICS, step
 from tests.property.join_world import Joins, Side
 from tests.property.view_reference import VIEWS, Body
-from tests.property.view_world import SourceModel, as_text, defined
+from tests.property.view_sources import SourceModel
+from tests.property.view_world import as_text, defined
 from tests.simulation.view_runs import GROUPS, VALUES
 
 ORDERS = define_topic(name="orders", key={"from": "kafka_key"})

@@ -12,10 +12,11 @@ from sowline.commands.command import Headers, LogRecord
 from sowline.commands.key_generator import Appended
 from sowline.model.key import partition_of
 from tests.examples import examples
+from tests.property.core_writes import bodies, encoded, ids, numbers, text_of
 from tests.property.keys import NO_KEYS, header_keys, kafka_keys
 from tests.property.model import Body, PartitionModel, Refused
 from tests.property.supplied_model import SuppliedModel, checked
-from tests.property.test_core_model import CoreAgainstModel, bodies, encoded, ids, numbers, text_of
+from tests.property.test_core_model import CoreAgainstModel
 
 TEXTS = ("1", "2", "ü", "true")
 """The texts of all ids."""

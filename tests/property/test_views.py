@@ -11,7 +11,8 @@ from sowline.native import Core
 from sowline.runtime.native import native_core
 from tests.examples import examples
 from tests.property.view_reference import VIEWS, Body
-from tests.property.view_world import SourceOwner, ViewWorld
+from tests.property.view_sources import SourceOwner
+from tests.property.view_world import ViewWorld
 
 CORES: Sequence[Core] = ("python", "native") if native_core(None) else ("python",)
 

@@ -23,7 +23,8 @@ from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_t
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.core.source_partition import SourcePartition, take_joined
 from tests.property.view_reference import Body
-from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, Vector, ViewFollower, ViewWorld
+from tests.property.view_sources import SourceModel, SourceOwner
+from tests.property.view_world import MESSAGES_MAX, Vector, ViewFollower, ViewWorld
 from tests.property.world import World
 
 CUSTOMERS, TIERS = "customers", "tiers"

@@ -9,7 +9,8 @@ from random import Random
 
 from sowline.runtime.native import native_core
 from tests.property.view_reference import VIEWS, Body
-from tests.property.view_world import MESSAGES_MAX, SourceModel, SourceOwner, ViewWorld
+from tests.property.view_sources import SourceModel, SourceOwner
+from tests.property.view_world import MESSAGES_MAX, ViewWorld
 from tests.simulation.harness import CORES, Outcome
 from tests.simulation.join_world import CUSTOMERS, JOINS, TIERS, JoinWorld
 from tests.simulation.view_copies import ViewCopies

@@ -32,7 +32,8 @@ from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_views.core.outgoing import OutgoingPartials
 from sowline_views.core.states import states_of
 from tests.memory_store import MemoryStore
-from tests.property.view_world import SourceModel, defined
+from tests.property.view_sources import SourceModel
+from tests.property.view_world import defined
 from tests.property.world import written
 
 TOTALS: dict[str, Any] = {

@@ -14,7 +14,8 @@ from sowline_views.core.outgoing import LargeState, Outgoing
 from sowline_views.core.source_partition import SourcePartition, take_joined
 from tests.property.join_steps import TOPICS, order
 from tests.property.join_world import SOURCE, Joins
-from tests.property.view_world import SourceModel, SourceOwner, defined
+from tests.property.view_sources import SourceModel, SourceOwner
+from tests.property.view_world import defined
 
 TOTALS: dict[str, Any] = {"grouping": ["/region"], "projection": ["COUNT(1) AS /n"]}
 NORTH, SOUTH = {"region": "north"}, {"region": "south"}

@@ -11,7 +11,8 @@ from sowline.changes.partials import NO_STATE, Partials, PartialState, read_part
 from sowline.model.nesting import NESTING_MAX
 from sowline.model.position import Position
 from sowline_views.core.states import StateChange, States, group_key, states_of
-from tests.property.view_world import SourceModel, defined
+from tests.property.view_sources import SourceModel
+from tests.property.view_world import defined
 
 TOTALS: dict[str, Any] = {
     "grouping": ["/region"],

@@ -33,7 +33,9 @@ from sowline.language.filter.tree import (
 )
 from sowline.model.path import parse_path
 from tests.examples import examples
-from tests.property.filter_reference import FUNCTIONS, OFFSETS, RELATIONS, reference_values, reference_verdict
+from tests.property.filter_reference import reference_values, reference_verdict
+from tests.property.function_reference import FUNCTIONS, OFFSETS
+from tests.property.scalar_reference import RELATIONS
 
 # --- Random filters and documents, from few names and values, so that they often meet. ---
 
