@@ -77,12 +77,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         f"{GATEWAY}/streams/stream.py",
     ),
     "tests/unit/gateway/subscriptions/test_node_flow.py": (f"{GATEWAY}/subscriptions/checksum.py",),
-    "tests/unit/gateway/subscriptions/test_record_subscription.py": (
-        f"{GATEWAY}/subscriptions/paced_records.py",
-        f"{GATEWAY}/subscriptions/pacing.py",
-        f"{GATEWAY}/subscriptions/replacement.py",
-        f"{GATEWAY}/subscriptions/stream_start.py",
-    ),
+    "tests/unit/gateway/subscriptions/test_paced_records.py": (f"{GATEWAY}/subscriptions/pacing.py",),
     "tests/unit/gateway/subscriptions/test_stream_membership.py": ("sowline/subscriptions/live/progress.py",),
     "tests/unit/gateway/subscriptions/test_window_over_nodes.py": (
         f"{GATEWAY}/subscriptions/past_window.py",
@@ -104,7 +99,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "materializer/sowline_materializer/partition/due_records.py",
     ),
     "tests/unit/materializer/partition/test_recovery.py": (
-        "materializer/sowline_materializer/partition/eras.py",
         "materializer/sowline_materializer/partition/tail.py",
     ),
     "tests/unit/materializer/store/test_write_behind.py": (

@@ -111,6 +111,16 @@ def matching(made: Rig, test: Any = lambda record: True) -> dict[str, Json]:
     return {key: record for key, record in records.items() if test(record)}
 
 
+def has_groups(mine: Subscriber, count: int) -> bool:
+    """Return whether a client was sent so many groups."""
+    return [one["command"] for one in mine.messages].count("group_end") == count
+
+
+def holds(mine: Subscriber, count: int) -> bool:
+    """Return whether a client holds so many records."""
+    return len(mine.held) == count
+
+
 def change(made: Rig, chance: random.Random, ids: int = 30, **to: Any) -> None:
     """Write or delete a record."""
     number = chance.randrange(ids)

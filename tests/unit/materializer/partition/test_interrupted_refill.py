@@ -14,7 +14,7 @@ from sowline_query_service.index.rows import Rows
 from sowline_query_service.replica.partition_replica import PartitionReplica
 from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.property.world import World, dump
-from tests.unit.materializer.partition.test_recovery import check_filled_again, recover, worked, world
+from tests.unit.materializer.partition.recovered import check_filled_again, recover, worked, world
 
 __all__ = ["worked", "world"]
 

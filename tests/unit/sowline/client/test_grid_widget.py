@@ -13,7 +13,7 @@ import sowline
 from sowline.client import grid_widget
 from sowline.client.grid_widget import GridWidget
 from sowline.errors import SowlineError
-from tests.unit.sowline.client.test_local_view import Threaded, group, live, refused, taken, threaded
+from tests.unit.sowline.client.played import Threaded, group, live, refused, taken, threaded
 from tests.waiting import wait_for
 
 __all__ = ["threaded"]

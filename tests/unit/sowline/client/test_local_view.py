@@ -1,126 +1,27 @@
 """Local views over a client whose connection is played by the test."""
 
 import asyncio
-import contextlib
-import json
-import signal
-import threading
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import reduce
 from hashlib import blake2b
 from operator import xor
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from sowline.client.async_client import AsyncClient
-from sowline.client.connection import ServiceConnection, Subscriptions
-from sowline.client.local_view import AsyncLocalView, LocalView
-from sowline.client.record_view import Callbacks
-from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
-from sowline.runtime.loop_thread import LoopThread
-from sowline.wire.client_message import read_frame
-from tests.waiting import as_soon_as, let_pass, loop_turns
-
-Json = dict[str, Any]
-
-
-class PlayedConnection(ServiceConnection):
-    """A connection without a service: it notes what is sent."""
-
-    def __init__(self, carried: Subscriptions) -> None:
-        super().__init__("", Credentials(), lambda: None, carried)
-        self.sent: list[Json] = []
-        self._connected.set()
-
-    async def send(self, request: Json) -> None:
-        """Note a request."""
-        self.sent.append(request)
-
-
-class Played(AsyncClient):
-    """A client that notes what it sends, and receives what the test gives it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._streams.connection = connection = PlayedConnection(self._streams)
-        self.sent = connection.sent
-
-    @property
-    def open_ids(self) -> list[str]:
-        """The ids of the subscriptions that are open."""
-        return list(self._streams.by_id)
-
-    async def hear(self, *messages: Json) -> None:
-        """Let messages arrive, and all that waits for them take them in."""
-        for received in read_frame(json.dumps(list(messages)).encode()):
-            await self._streams.receive(received)
-        await settled()
-
-    async def lose_connection(self) -> list[Json]:
-        """Let the connection be made again; return what is asked for then."""
-        self._streams.lost()
-        requests = list(self._streams.resume(is_void=False))
-        await settled()
-        return requests
-
-
-class Never:
-    """A condition that is never true; it knows how often it was looked at."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.is_waited_for = threading.Event()
-
-    def __call__(self, view: object) -> bool:
-        """Be false."""
-        self.asked += 1
-        self.is_waited_for.set()
-        return False
-
-
-async def settled() -> None:
-    """Let everything run that can."""
-    await loop_turns(20)
-
-
-def taken(command_id: str = "1", bookmark: str = "orders:0@1") -> Json:
-    """The ack of a command."""
-    about = {"command_id": command_id, "sub_id": "1", "bookmark": bookmark}
-    return {"command": "ack", "ack_type": "processed", "status": "success"} | about
-
-
-def refused(reason: str, **fields: Any) -> Json:
-    """The refusal of a command."""
-    return {"command": "ack", "ack_type": "processed", "status": "failure", "reason": reason} | fields
-
-
-def group(at: int = 1, mark: str = "", **held: Any) -> list[Json]:
-    """A group of records, by their keys without the first letter."""
-    records = [{"sow_key": key[1:], "data": record} for key, record in held.items()]
-    ends = {"query_id": "1", "bookmark": f"orders:0@{at}"}
-    return [
-        {"command": "group_begin", **ends, **({mark: True} if mark else {})},
-        {"command": "sow", "query_id": "1", "records": records},
-        {"command": "group_end", **ends},
-    ]
-
-
-def live(command: str, key: str, at: int, **fields: Any) -> Json:
-    """A live message."""
-    about = {"sids": ["1"], "sow_key": key, "bookmark": f"orders:0@{at}"}
-    return {"command": command, **about, "data": {}} | fields
-
-
-async def entered(client: Played, view: AsyncLocalView, *messages: Json) -> AsyncLocalView:
-    """Enter a view, which is sent these messages."""
-    entering = asyncio.create_task(view.__aenter__())
-    await settled()
-    await client.hear(taken(), *messages)
-    return await entering
+from tests.unit.sowline.client.played import (
+    Json,
+    Never,
+    Played,
+    entered,
+    group,
+    live,
+    refused,
+    settled,
+    taken,
+)
 
 
 async def test_entering_waits_for_the_whole_group() -> None:
@@ -396,161 +297,6 @@ async def test_whatever_a_condition_raises_is_raised() -> None:
     await client.hear(live("publish", "2", 3))
     assert view.error is None
     await view.close()
-
-
-# for threads
-
-
-class Interrupted(Exception):
-    """What a signal raises in the main thread."""
-
-
-@pytest.fixture(autouse=True)
-def _interrupting() -> Iterator[None]:
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise Interrupted
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGUSR1, signal.SIGVTALRM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-class Threaded:
-    """A view for threads, of a client that lives in a loop of its own."""
-
-    def __init__(self, loop: LoopThread) -> None:
-        self._loop = loop
-        self.client = Played()
-        self.view = LocalView(loop.run, self.client, "orders", Callbacks(), None, delta=True)
-
-    def hear(self, *messages: Json) -> None:
-        """Let messages arrive."""
-        self._loop.run(self.client.hear, *messages)
-
-    def hear_once_asked(self, requests: int, *messages: Json) -> None:
-        """Let messages arrive as soon as the client has sent so many requests."""
-
-        async def answer() -> None:
-            await as_soon_as(lambda: len(self.client.sent) >= requests)
-            await self.client.hear(*messages)
-
-        self._loop.start(answer)
-
-    def enter(self) -> LocalView:
-        """Enter the view, which then shows one record."""
-        self.hear_once_asked(1, taken(), *group(k1={"a": 1}))
-        return self.view.__enter__()
-
-
-@pytest.fixture
-def threaded() -> Iterator[Threaded]:
-    """A view that was not entered yet."""
-    loop = LoopThread("tested")
-    made = Threaded(loop)
-    yield made
-    made.view.close()
-    loop.stop()
-
-
-def test_a_view_for_threads(threaded: Threaded) -> None:
-    """It is entered, waited for, replaced and left; what it shows stays."""
-    view = threaded.enter()
-    assert view == {"1": {"a": 1}}
-    threaded.hear(live("publish", "1", 2, data={"a": 2}))
-    view.wait_for(lambda view: view["1"]["a"] == 2, timeout=5)
-    never = Never()
-    for seconds in (0, 0.01):
-        with pytest.raises(TimeoutError, match=f"waited {seconds} s"):
-            view.wait_for(never, seconds)
-    with pytest.raises(KeyError, match="9"):
-        view.wait_for(lambda view: view["9"])
-    threaded.hear_once_asked(2, taken("1.1"), live("oof", "1", 2, more=True), *group(3, "replace", k2={}))
-    view.replace(filter="/b = 1")
-    assert (list(view), view.bookmark, never.asked) == (["2"], "orders:0@3", 2)
-    with pytest.raises(RuntimeError, match="once"):
-        view.__enter__()
-    assert view.error is None
-    view.__exit__(None, None, None)
-    assert (list(view), view.error and view.error.reason) == (["2"], "disconnected")
-    with pytest.raises(SowlineError, match="closed"):
-        view.wait_for(lambda view: False)
-    view.wait_for(lambda view: "2" in view)
-
-
-def interrupt_once_waiting(view: LocalView, ended: threading.Event) -> None:
-    """Take a signal in another thread than the one that waits; if that goes on waiting, end it after a while."""
-    waiting = False
-    while not waiting and not ended.wait(0.01):
-        waiting = bool(view._waiting)
-    let_pass(0.05)
-    signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-    if not ended.wait(5):
-        view._fail(SowlineError("internal", "the signal was missed"))
-
-
-@contextlib.contextmanager
-def interrupted(view: LocalView) -> Iterator[None]:
-    """What is done within is interrupted as soon as it waits for the view."""
-    ended = threading.Event()
-    thread = threading.Thread(target=interrupt_once_waiting, args=(view, ended))
-    thread.start()
-    try:
-        with pytest.raises(Interrupted):
-            yield
-    finally:
-        ended.set()
-        thread.join()
-    assert view.error is None or view.error.reason == "disconnected"
-
-
-def test_interrupted_on_entering(threaded: Threaded) -> None:
-    """A signal that another thread is given ends the wait for the first group; the view is left."""
-    threaded.hear_once_asked(1, taken(), *group(k1={})[:2])
-    with interrupted(threaded.view):
-        threaded.view.__enter__()
-    assert (threaded.client.open_ids, threaded.view.error is not None) == ([], True)
-
-
-@pytest.mark.parametrize(
-    "wait",
-    [lambda view: view.wait_for(lambda _: False), lambda view: view.replace(filter="/b = 1")],
-    ids=["wait_for", "replace"],
-)
-def test_interrupted_while_waiting(threaded: Threaded, wait: Callable[[LocalView], None]) -> None:
-    """A signal that another thread is given ends the wait; the view goes on."""
-    view = threaded.enter()
-    threaded.hear_once_asked(2, taken("1.1"))
-    with interrupted(view):
-        wait(view)
-    assert view._waiting == []
-    if len(threaded.client.sent) == 1:
-        threaded.hear(live("publish", "2", 2))
-    else:
-        threaded.hear(*group(3, "replace", k2={}))
-    view.wait_for(lambda view: "2" in view, timeout=5)
-
-
-def wait_again_and_again(view: LocalView) -> None:
-    """Wait for what is so."""
-    while True:
-        view.wait_for(lambda view: "1" in view)
-
-
-@pytest.mark.usefixtures("uncollected")
-def test_interrupted_at_any_moment(threaded: Threaded) -> None:
-    """Wherever a signal meets somebody who waits, the view goes on."""
-    view = threaded.enter()
-    try:
-        for number in range(150):
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0001)
-            with pytest.raises(Interrupted):
-                wait_again_and_again(view)
-            if number % 10 == 0:
-                threaded.hear(live("publish", "1", number + 2, data={"n": number}, delta=True))
-                view.wait_for(lambda view, number=number: view["1"].get("n") == number, timeout=5)  # type: ignore[misc]
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 # proofs and ends
