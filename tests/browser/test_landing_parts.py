@@ -67,7 +67,7 @@ def test_a_row_is_as_of_the_moment(
 ) -> None:
     """A flight whose time has passed has waited until the moment of the board; one that departed has its delay."""
     flight = {"carrier": "UA", "flight": 1, "time_hour": f"2013-01-02T{record['hour']}:00:00Z"}
-    sent = flight | record | {"sched_dep_time": record["due"]}
+    sent = flight | record | {"sched_dep_local": record["due"]}
     rows.evaluate(f"record => fill(record, {MOMENT})", sent)
     cells = rows.locator("tbody td").all_inner_texts()
     assert (cells[0].strip(), cells[3], cells[4]) == (due, status, delay)
@@ -75,7 +75,7 @@ def test_a_row_is_as_of_the_moment(
 
 def test_a_row_of_another_day_has_its_date(rows: Page) -> None:
     """A flight that was due yesterday says so; what a visitor writes instead of an hour is left out."""
-    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": "23:30"}
+    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_local": "23:30"}
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "2013-01-02T04:00:00Z"})
     assert rows.locator("tbody td").first.inner_text() == "23:30 1 Jan"
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "soon"})
@@ -176,7 +176,7 @@ def test_flights_that_left_fill_an_empty_board(departures: Page) -> None:
 
 
 DUE = """(flight, status, hours, more) => ({ key: String(flight), record: { carrier: "UA", flight, status,
-  time_hour: new Date((NOON - hours * 3600) * 1000).toISOString(), sched_dep_time: "12:00", ...more } })"""
+  time_hour: new Date((NOON - hours * 3600) * 1000).toISOString(), sched_dep_local: "12:00", ...more } })"""
 
 
 def test_a_flight_without_news_is_not_next(departures: Page) -> None:
