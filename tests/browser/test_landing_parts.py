@@ -65,12 +65,17 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
 def test_a_row_is_as_of_the_moment(
     rows: Page, record: dict[str, Any], due: str, status: str, delay: str
 ) -> None:
-    """A flight whose time has passed has waited until the moment of the board; one that departed has its delay."""
+    """A flight whose time has passed has waited until the moment of the board; one that departed has its delay.
+
+    One that is at the gate looks so, whether the feed has called it late or not.
+    """
     flight = {"carrier": "UA", "flight": 1, "time_hour": f"2013-01-02T{record['hour']}:00:00Z"}
     sent = flight | record | {"sched_dep_local": record["due"]}
     rows.evaluate(f"record => fill(record, {MOMENT})", sent)
     cells = rows.locator("tbody td").all_inner_texts()
     assert (cells[0].strip(), cells[3], cells[4]) == (due, status, delay)
+    shown = {"scheduled": "scheduled", "at the gate": "late", "in flight": "departed late"}[status]
+    assert rows.locator("tbody tr").first.get_attribute("data-status") == shown
 
 
 def test_a_row_of_another_day_has_its_date(rows: Page) -> None:

@@ -73,10 +73,11 @@ export class Board {
     const isDue = isScheduled && overdue(record, moment) >= 0;
     // How long one waited that never left is no delay.
     const minutes = record.status === "cancelled" || (isScheduled && !isDue) ? undefined : late ?? (isDue ? overdue : waited)(record, moment);
-    write(status, isDue ? STATUS.late : STATUS[record.status] ?? record.status);
+    const shown = isDue ? "late" : record.status;
+    write(status, STATUS[shown] ?? shown);
     write(delay, minutes ? `+${minutes}` : "");
     delay.style.setProperty("--delay", minutes ? delayFill(minutes) : "transparent");
-    row.dataset.status = record.status;
+    row.dataset.status = shown;
   }
 }
 
