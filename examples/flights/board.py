@@ -65,7 +65,7 @@ class Board:
 
 def sentence(verb: str, flight: Flight) -> str:
     """Return a plain line about a flight."""
-    due = clock_face(flight.get("sched_dep_time"))
+    due = clock_face(flight.get("sched_dep_local"))
     return f"{verb:<8} {name(flight)}  to {flight.get('dest', '???')}  due {due}  {news(flight)}"
 
 
@@ -122,7 +122,11 @@ def by_departure(flights: Iterable[Flight]) -> list[Flight]:
     """Return flights in the order in which they were due."""
     return sorted(
         flights,
-        key=lambda flight: (str(flight["time_hour"]), clock_face(flight.get("sched_dep_time")), name(flight)),
+        key=lambda flight: (
+            str(flight["time_hour"]),
+            clock_face(flight.get("sched_dep_local")),
+            name(flight),
+        ),
     )
 
 
@@ -132,4 +136,10 @@ def row(flight: Flight) -> tuple[str, str, str, Text, str]:
     delay = flight.get("dep_delay_min")
     shown = Text(status, style="red" if status == "late" else "yellow")
     late = f"{delay:+} min" if isinstance(delay, int) else ""
-    return clock_face(flight.get("sched_dep_time")), name(flight), str(flight.get("dest", "???")), shown, late
+    return (
+        clock_face(flight.get("sched_dep_local")),
+        name(flight),
+        str(flight.get("dest", "???")),
+        shown,
+        late,
+    )

@@ -14,7 +14,7 @@ from examples.flights.view import differences
 
 Body = dict[str, Any]
 
-GROUPED_BY = {"delays": ("carrier", "hour"), "arrivals": ("dest",)}
+GROUPED_BY = {"delays": ("carrier", "hour_local"), "arrivals": ("dest",)}
 """The views, and the fields of a flight that decide in which of its groups the flight is."""
 
 
@@ -57,7 +57,7 @@ def _delays(flights: list[Body]) -> Body:
     delays = [flight["dep_delay_min"] for flight in flights]
     counts = {"flights": len(delays), "delay_min": _mean(delays), "worst_min": max(delays)}
     counts["moment"] = _newest(flights)
-    return {"carrier": flights[0]["carrier"], "hour": flights[0]["hour"], **counts}
+    return {"carrier": flights[0]["carrier"], "hour_local": flights[0]["hour_local"], **counts}
 
 
 def _arrivals(flights: list[Body], airports: dict[str, Airport]) -> Body:

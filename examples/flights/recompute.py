@@ -46,9 +46,9 @@ def _schedule(flight: Flight) -> Body:
         origin=_text(flight.origin),
         dest=_text(flight.dest),
         distance_miles=_number(flight.distance),
-        hour=_hour(flight.sched_dep_time),
-        sched_dep_time=_face(flight.sched_dep_time),
-        sched_arr_time=_face(flight.sched_arr_time),
+        hour_local=_hour(flight.sched_dep_time),
+        sched_dep_local=_face(flight.sched_dep_time),
+        sched_arr_local=_face(flight.sched_arr_time),
     )
     return {**_identity(flight), **sent, "status": "scheduled"}
 
@@ -59,10 +59,10 @@ def _news(kind: str, flight: Flight) -> Body:
     if kind == DEPARTED:
         delay = _number(flight.dep_delay)
         status = "departed" if delay is None or delay < LATE_MIN else "departed late"
-        return _known(dep_time=_face(flight.dep_time), dep_delay_min=delay, status=status)
+        return _known(dep_local=_face(flight.dep_time), dep_delay_min=delay, status=status)
     if kind == LANDED:
         return _known(
-            arr_time=_face(flight.arr_time),
+            arr_local=_face(flight.arr_time),
             arr_delay_min=_number(flight.arr_delay),
             air_time_min=_number(flight.air_time),
             status="landed",

@@ -1,6 +1,7 @@
 """The charts of the console: nothing that they show is unnamed, overprinted, invented or left out unsaid."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -66,6 +67,11 @@ def test_no_label_is_lost_or_overprinted(console: Console, flights: ServedTopic,
         assert overprinted(found) == [], chart
         texts = {one["text"] for one in found}
         assert not {text for text in texts if "…" in text}, chart
+        if chart == "treemap":
+            # Names and numbers stand in two lines or in one.
+            numbers = [text for one in found if (text := one["text"]).replace(",", "").isdigit()]
+            names = [one["text"] for one in found if not re.search(r"\d$", one["text"])]
+            assert len(names) == len(numbers) < len(found)
         if chart in ("heatmap", "bars"):
             assert texts >= {*CARRIERS, "carrier"}
         if chart == "heatmap":
@@ -131,10 +137,9 @@ def test_the_colors_of_a_chart_are_named(console: Console, flights: ServedTopic)
 
 
 def test_a_color_stays_with_its_name(console: Console, flights: ServedTopic) -> None:
-    """While other values come and leave."""
-    console.chart(
-        flights.name, "records by carrier and status", chart="treemap", by="/carrier", across="/status"
-    )
+    """While other values come and leave, also if the page is loaded again, and whatever its width is."""
+    shown = {"chart": "treemap", "by": "/carrier", "across": "/status"}
+    console.chart(flights.name, "records by carrier and status", **shown)
     legend = console.page.get_by_role("list", name="status").get_by_role("listitem")
     expect(legend).to_have_text(["landed", "late"])
     style = "one => getComputedStyle(one.querySelector('i')).backgroundColor"
@@ -146,6 +151,11 @@ def test_a_color_stays_with_its_name(console: Console, flights: ServedTopic) -> 
     expect(legend).to_have_text(["arrived", "diverted", "late"])
     assert legend.last.evaluate(style) == color
     assert len({one.evaluate(style) for one in legend.all()}) == 3
+    console.leave()
+    console.page.set_viewport_size({"width": 390, "height": 844})
+    console.chart(flights.name, "records by carrier and status", filter="/status = 'late'", **shown)
+    expect(legend).to_have_text(["late"])
+    assert legend.evaluate(style) == color
 
 
 def test_a_course_has_a_line_for_each_value(console: Console, flights: ServedTopic) -> None:
@@ -183,6 +193,27 @@ def test_a_course_has_a_line_for_each_value(console: Console, flights: ServedTop
             for hour, figures in ((8, "10"), (9, "2–"), (10, "––"), (11, "–3"), (12, "–4"))
         ]
     )
+
+
+def test_a_narrow_course_has_fewer_points(console: Console, flights: ServedTopic) -> None:
+    """Lines of more times than there is room for would be one dense band: each time is longer, and a note says so."""
+    since = datetime(2026, 11, 1, tzinfo=UTC)
+    flights.clear()
+    flights.write(
+        *(
+            flight("UA", hour, "late", since=f"{since + timedelta(hours=hour):%Y-%m-%dT%H:%M:%SZ}")
+            for hour in range(288)
+        )
+    )
+    console.page.set_viewport_size({"width": 1440, "height": 900})
+    shown = {"chart": "time", "time": "/since", "width": "h"}
+    console.chart(flights.name, "records by since, per hour", **shown)
+    note = console.page.locator(".notes")
+    expect(note).to_have_text("dashed: the newest hour, which may not be complete")
+    console.page.set_viewport_size({"width": 390, "height": 844})
+    console.drawing("records by since, per 6 hours")
+    expect(note).to_contain_text("per 6 hours: for each hour there is no room")
+    expect(console.figures().get_by_role("row")).to_have_count(1 + 288 // 6)
 
 
 def test_what_is_left_out_is_counted(console: Console, flights: ServedTopic) -> None:

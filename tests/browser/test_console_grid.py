@@ -293,6 +293,29 @@ def test_a_phone_shows_fields_first(console: Console, flights: ServedTopic) -> N
 
 
 @pytest.mark.parametrize("width", [1440, 390])
+def test_what_is_filtered_by_is_seen(console: Console, flights: ServedTopic, width: int) -> None:
+    """Its columns are among the first ones, on a phone before the key; a text that looks like a path is none."""
+    page = console.page
+    page.set_viewport_size({"width": width, "height": 844})
+    wide = {f"field_{number}": "a long text without a meaning" for number in range(12)}
+    flights.write(flight("UA", 1, "late", **wide, origin="JFK", delay={"dep": 31}, gate="/origin"))
+    heads = page.locator("perspective-viewer regular-table thead tr.rt-autosize th")
+    filtered = "/origin = 'JFK' AND (/delay/dep > 30 OR /gate = '/field_3')"
+    console.grid(flights.name, filter=filtered)
+    first = ["origin", "delay.dep", "gate"]
+    expect(heads.nth(2)).to_have_text("gate" if width == 390 else "origin")
+    shown = [text.strip() for text in heads.all_inner_texts()]
+    keys = ["carrier", "flight"]
+    assert shown[:5] == (first + keys if width == 390 else keys + first)
+    box = heads.nth(4).bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= width
+    console.grid(flights.name)
+    expect(heads.nth(0)).to_have_text("carrier")
+    expect(heads.nth(2)).to_have_text("status" if width == 390 else "updated")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
 def test_a_typed_filter_is_not_yet_applied(console: Console, flights: ServedTopic, width: int) -> None:
     """Beside it stands that Enter applies it: the state and the rows are those of the filter before."""
     page = console.page

@@ -105,6 +105,10 @@ def test_offsets_are_of_the_same_instant_as_positions(console: Console, flights:
     before = int(kept.inner_text().replace(",", ""))
     flights.write(*(flight("ZZ", number, "late") for number in range(5)))
     expect(kept).to_have_text(f"{before + 5:,}")
+    # Of a compacted topic, the offsets say no more than how many messages there are at most.
+    changes = page.get_by_role("region", name="Kafka topics").get_by_role("row").nth(2)
+    expect(changes.locator("[data-label=Cleanup]")).to_have_text("compact")
+    expect(changes.locator("[data-label='Offsets kept']")).to_have_text(re.compile(r"^up to [\d,]+$"))
     ages = page.locator("h2 .age")
     expect(ages).to_have_text([AGE] * 4)  # definition, partitions, in Kafka, indexes
     shown = page.evaluate("[...document.querySelectorAll('h2 .age')].map(age => age.textContent)")

@@ -159,3 +159,25 @@ def test_a_view_is_marked_and_not_written_to(console: Console, served: Served, f
     console.grid(flights.name)
     expect(page.locator(".origin")).to_have_count(0)
     expect(console.more().get_by_role("button", name="Write…")).to_have_count(1)
+
+
+def test_a_group_has_one_format_of_numbers(console: Console, flights: ServedTopic) -> None:
+    """What is counted or computed has commas, wherever it stands; a value is written as its record has it."""
+    flights.write(*(flight("UA", 1000 + number, "late", miles=2475) for number in range(1200)))
+    shown = {"by": "/status", "across": "-"}
+    console.go(f"grid/{flights.name}", show="pivot", **shown)
+    expect(console.cells("1,202")).to_have_count(1)
+    console.go(f"grid/{flights.name}", show="pivot", value="/miles", aggregate="sum", **shown)
+    expect(console.cells("2,970,000").first).to_be_visible()
+    console.chart(flights.name, "sum of miles by status", value="/miles", aggregate="sum", **shown)
+    expect(console.figures()).to_contain_text("2,970,000")
+    console.grid(flights.name, layout='{"group_by": ["/status"]}')
+    expect(console.cells("2,970,000").first).to_be_visible()
+    console.go(f"grid/{flights.name}", show="table", layout='{"group_by": ["/status"]}')
+    table = console.page.get_by_role("region", name="the records as a table")
+    expect(table.get_by_role("cell", name="2,970,000").first).to_be_visible()
+    console.go(f"grid/{flights.name}", show="pivot", by="/flight", filter="/flight = 2199")
+    expect(console.page.locator("perspective-viewer regular-table th", has_text="2199")).to_have_count(1)
+    console.grid(flights.name, filter="/flight = 2199")
+    for text in ("2199", "2475"):
+        expect(console.cells(text)).to_have_count(1)

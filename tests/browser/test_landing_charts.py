@@ -100,24 +100,53 @@ BOXES = """(nodes) => nodes.map((node) => node.getBoundingClientRect())
   .map(({ left, right }) => [left, right]).sort(([one], [other]) => one - other)"""
 
 
-def test_the_lengths_of_outages_do_not_overlap(parts: Page) -> None:
-    """The length of an outage stands over its box and no other one, or is left out."""
+@pytest.mark.parametrize("width", [290, 620])
+def test_each_outage_has_its_length(parts: Page, width: int) -> None:
+    """However short it is, and however close to another one: a stroke leads from the length to its own box."""
     parts.evaluate(
-        """async () => {
-          await dressed("<svg style='width: 300px; height: 200px'></svg>");
+        """async (width) => {
+          await dressed(`<svg style="width: ${width}px; height: 200px"></svg>`);
           window.chart = new latency.LatencyChart(document.querySelector("svg"));
           chart.add([[0, 5]]);
-        }"""
+        }""",
+        width,
     )
     boxes = f"""({BOXES})([...document.querySelectorAll(".outage-label")])"""
-    for spans, labels in (("[70, 90], [107, 120]", 2), ("[90, 105], [107, 120]", 1), ("[1, 2], [3, 4]", 0)):
+    for spans in ("[70, 90], [107, 120]", "[90, 105], [107, 120]", "[1, 2], [3, 4], [5, 7]", "[118, 119]"):
         outages = f"[{spans}].map(([since, until]) => ({{ since, until }}))"
         found = parts.evaluate(f"(chart.draw(120, {outages}, 'now'), {boxes})")
-        assert parts.locator(".outage").count() == spans.count("[")
-        assert len(found) == labels
-        assert all(one[1] < other[0] for one, other in pairwise(found))
         marked = parts.locator(".outage").evaluate_all(BOXES)
-        assert all(sum(box[0] < right and left < box[1] for box in marked) == 1 for left, right in found)
+        strokes = parts.locator(".stroke").evaluate_all(
+            """(nodes) => nodes.map(({ x1, x2 }) => [x1, x2].map(({ baseVal }) => baseVal.value))
+              .sort(([one], [other]) => one - other)"""
+        )
+        assert len(found) == len(marked) == len(strokes) == spans.count("[")
+        assert all(one[1] < other[0] for one, other in pairwise(found))
+        edge = parts.locator("svg").evaluate("node => node.getBoundingClientRect().left")
+        assert edge <= found[0][0]
+        assert found[-1][1] <= edge + width
+        for label, box, stroke in zip(found, marked, strokes, strict=True):
+            assert label[0] < edge + stroke[0] < label[1]
+            assert box[0] <= edge + stroke[1] <= box[1]
+
+
+def test_a_narrow_line_has_fewer_points(parts: Page) -> None:
+    """One for each few pixels, and the slowest sample is among them."""
+    points = parts.evaluate(
+        """() => [290, 1160].map((width) => {
+          document.body.innerHTML = `<svg style="width: ${width}px; height: 200px"></svg>`;
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          chart.add(Array.from({ length: 480 }, (_, at) => [at / 4, at === 201 ? 900 : 10 + (at % 7)]));
+          chart.draw(120, [], "now");
+          const points = document.querySelector("polyline").getAttribute("points").split(" ");
+          const tops = points.map((point) => Number(point.split(",")[1]));
+          return [points.length, Math.min(...tops)];
+        })"""
+    )
+    (few, high), (many, highest) = points
+    assert few <= 290 / 3 < 2 * few
+    assert many > 3 * few
+    assert high == highest
 
 
 def test_small_carriers_are_merged(parts: Page) -> None:
@@ -132,7 +161,7 @@ def test_small_carriers_are_merged(parts: Page) -> None:
 
 
 def test_a_tile_has_its_name_and_number(parts: Page) -> None:
-    """In two lines or in one, by its code where the name has no room; its title has all."""
+    """In two lines or in one, by its code where the name has no room, or neither; its title has all."""
     parts.evaluate(
         """() => {
           document.body.innerHTML = "<svg id='carriers'></svg><span></span>";
@@ -147,9 +176,10 @@ def test_a_tile_has_its_name_and_number(parts: Page) -> None:
     )
     assert parts.evaluate("tile(300, 100)") == ["United Air Lines", "57 flights"]
     assert parts.evaluate("tile(300, 30)") == ["United Air Lines: 57"]
-    assert parts.evaluate("tile(130, 30)") == ["United Air Lines"]
+    assert parts.evaluate("tile(130, 30)") == ["UA: 57"]
     assert parts.evaluate("tile(60, 30)") == ["UA: 57"]
     assert parts.evaluate("tile(60, 100)") == ["UA", "57"]
+    assert parts.evaluate("tile(40, 30)") == parts.evaluate("tile(300, 18)") == []
     title = parts.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
     legend = parts.locator("body > span").text_content()
@@ -239,6 +269,29 @@ def test_a_code_is_next_to_its_own_dot(parts: Page) -> None:
     nearest = parts.evaluate(GAPS)
     assert {"LAX", "DEN", "MCO"} <= set(nearest)
     assert nearest == {code: code for code in nearest}
+
+
+def test_new_york_is_named_where_no_dot_is(parts: Page) -> None:
+    """Its name is further south, or left out; an airport beyond the edge of the map has no dot."""
+    found = parts.evaluate(
+        """async () => {
+          await dressed("<svg id='arrivals' viewBox='-58 8 1040 612'></svg><p></p><ol></ol>");
+          const [drawing, sizes, busiest] = document.body.children;
+          drawing.style.cssText = "width: 420px; max-height: none";
+          const drawn = new map.ArrivalsMap(drawing, sizes, busiest);
+          const at = (dest, lat, lon) => ({ dest, airport: { name: dest }, flights: 9, delay_min: 0, lat, lon });
+          const sea = [[40, -71], [38.5, -70.5], [37, -70], [38.5, -72.5], [40, -73]];
+          return [[], sea.slice(0, 1), sea].map((dots) => {
+            drawn.draw([at("SJU", 18.4, -66), ...dots.map(([lat, lon], n) => at(`D${n}`, lat, lon))], true);
+            const names = [...drawing.querySelectorAll(".place")].map((node) => Number(node.getAttribute("y")));
+            return [drawing.querySelectorAll("circle").length, names];
+          });
+        }"""
+    )
+    (none, [usual]), (one, [lower]), (all_, left_out) = found
+    assert (none, one, all_) == (0, 1, 5)
+    assert usual < lower
+    assert left_out == []
 
 
 def test_a_map_without_arrivals_says_so(parts: Page) -> None:

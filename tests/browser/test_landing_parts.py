@@ -65,17 +65,22 @@ def test_a_change_moves_no_other_row(rows: Page) -> None:
 def test_a_row_is_as_of_the_moment(
     rows: Page, record: dict[str, Any], due: str, status: str, delay: str
 ) -> None:
-    """A flight whose time has passed has waited until the moment of the board; one that departed has its delay."""
+    """A flight whose time has passed has waited until the moment of the board; one that departed has its delay.
+
+    One that is at the gate looks so, whether the feed has called it late or not.
+    """
     flight = {"carrier": "UA", "flight": 1, "time_hour": f"2013-01-02T{record['hour']}:00:00Z"}
-    sent = flight | record | {"sched_dep_time": record["due"]}
+    sent = flight | record | {"sched_dep_local": record["due"]}
     rows.evaluate(f"record => fill(record, {MOMENT})", sent)
     cells = rows.locator("tbody td").all_inner_texts()
     assert (cells[0].strip(), cells[3], cells[4]) == (due, status, delay)
+    shown = {"scheduled": "scheduled", "at the gate": "late", "in flight": "departed late"}[status]
+    assert rows.locator("tbody tr").first.get_attribute("data-status") == shown
 
 
 def test_a_row_of_another_day_has_its_date(rows: Page) -> None:
     """A flight that was due yesterday says so; what a visitor writes instead of an hour is left out."""
-    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_time": "23:30"}
+    flight = {"carrier": "UA", "flight": 1, "status": "late", "sched_dep_local": "23:30"}
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "2013-01-02T04:00:00Z"})
     assert rows.locator("tbody td").first.inner_text() == "23:30 1 Jan"
     rows.evaluate(f"record => fill(record, {MOMENT})", flight | {"time_hour": "soon"})
@@ -176,7 +181,7 @@ def test_flights_that_left_fill_an_empty_board(departures: Page) -> None:
 
 
 DUE = """(flight, status, hours, more) => ({ key: String(flight), record: { carrier: "UA", flight, status,
-  time_hour: new Date((NOON - hours * 3600) * 1000).toISOString(), sched_dep_time: "12:00", ...more } })"""
+  time_hour: new Date((NOON - hours * 3600) * 1000).toISOString(), sched_dep_local: "12:00", ...more } })"""
 
 
 def test_a_flight_without_news_is_not_next(departures: Page) -> None:

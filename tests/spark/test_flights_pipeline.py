@@ -28,6 +28,8 @@ WITH_UNITS = {
     "air_time": "air_time_min",
 }
 """The fields of the records whose names say their unit, by the columns of the data set."""
+LOCAL = {f"{name}_time": f"{name}_local" for name in ("sched_dep", "sched_arr", "dep", "arr")}
+"""The fields that are times of an airport's clock, by the columns of the data set."""
 
 
 class Command(NamedTuple):
@@ -76,12 +78,12 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
     }[fact.kind].split()
     for name in messages:
         text = getattr(flight, name)
-        if text != "NA":
+        if name in LOCAL:
+            body[LOCAL[name]] = f"{text.zfill(4)[:2]}:{text.zfill(4)[2:]}"
+        elif text != "NA":
             body[WITH_UNITS.get(name, name)] = text if name in ("tailnum", "origin", "dest") else int(text)
-        if name in ("sched_dep_time", "sched_arr_time", "dep_time", "arr_time"):
-            body[name] = f"{text.zfill(4)[:2]}:{text.zfill(4)[2:]}"
     if fact.kind == "scheduled":
-        body["hour"] = int(flight.sched_dep_time) // 100
+        body["hour_local"] = int(flight.sched_dep_time) // 100
     late = fact.kind == "departed" and int(flight.dep_delay) >= 15
     body["status"] = "departed late" if late else fact.kind
     body["moment"] = clock_text(fact.moment)

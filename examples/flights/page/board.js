@@ -13,7 +13,7 @@ const MILES_A_MIN_MAX = 12;
 export const isWaiting = ({ status }) => status === "late";
 
 /** How many minutes ago a flight was due, as far as that is known. */
-const overdue = ({ time_hour: hour, sched_dep_time: due }, moment) => Math.floor((moment - Date.parse(hour) / 1000) / 60) - Number(String(due).slice(3));
+const overdue = ({ time_hour: hour, sched_dep_local: due }, moment) => Math.floor((moment - Date.parse(hour) / 1000) / 60) - Number(String(due).slice(3));
 
 /** Whether a flight should have departed or be late by now: until all that was fed is here, its news may still be on the way. */
 export const lacksNews = (record, moment) => record.status === "scheduled" && overdue(record, moment) > LATE_MIN;
@@ -66,17 +66,18 @@ export class Board {
     const [due, flight, route, status, delay] = row.children;
     const { carrier, origin, dest, time_hour: hour, dep_delay_min: late } = record;
     const date = Number.isFinite(Date.parse(hour)) ? day(Date.parse(hour)) : "";
-    write(due, face(record.sched_dep_time), date === day(moment * 1000) ? "" : date);
+    write(due, face(record.sched_dep_local), date === day(moment * 1000) ? "" : date);
     write(flight, `${carrier} ${record.flight}`, CARRIERS[carrier] ?? "");
     write(route, `${origin ?? "???"} → ${dest ?? "???"}`, this.#airports(dest) ?? "");
     const isScheduled = record.status === "scheduled";
     const isDue = isScheduled && overdue(record, moment) >= 0;
     // How long one waited that never left is no delay.
     const minutes = record.status === "cancelled" || (isScheduled && !isDue) ? undefined : late ?? (isDue ? overdue : waited)(record, moment);
-    write(status, isDue ? STATUS.late : STATUS[record.status] ?? record.status);
+    const shown = isDue ? "late" : record.status;
+    write(status, STATUS[shown] ?? shown);
     write(delay, minutes ? `+${minutes}` : "");
     delay.style.setProperty("--delay", minutes ? delayFill(minutes) : "transparent");
-    row.dataset.status = record.status;
+    row.dataset.status = shown;
   }
 }
 

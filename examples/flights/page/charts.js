@@ -24,8 +24,12 @@ function divide(items, x, y, width, height, found = []) {
   return divide(items.slice(index), x, y + height * share, width, height * (1 - share), found);
 }
 
-/** The longest of these texts that has room, if any. */
-const fitting = (width, ...texts) => texts.find((text) => text.length * CHARACTER <= width - 14);
+/** The lines of a tile, the longest that have room: a name and its number, or the two in one line. Neither stands alone. */
+function labelOf(names, value, width, height) {
+  const labels = names.flatMap((name) => [[name, many(value, "flight")], [name, count(value)], [`${name}: ${count(value)}`]]);
+  const hasRoom = (lines) => lines.length * (LINE + 4) < height && lines.every((text) => text.length * CHARACTER <= width - 14);
+  return labels.find(hasRoom) ?? [];
+}
 
 /** A carrier with a smaller share of the flights has no room for its name. */
 const SHARE_MIN = 0.025;
@@ -44,7 +48,7 @@ export function merged(items) {
   }
   if (others.length < 2) return items;
   const names = others.map(({ name }) => name).reverse().join(", ");
-  return [...items.slice(0, items.length - others.length), { carrier: "others", name: `${others.length} others`, names, value, delay }];
+  return [...items.slice(0, items.length - others.length), { carrier: "others", name: `${others.length} others`, code: `+${others.length}`, names, value, delay }];
 }
 
 /** `all` says how many flights the tiles are: those that have left; nothing while there are none, because they may still be loading. */
@@ -53,18 +57,12 @@ export function drawCarriers(svg, all, records) {
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
   const departed = items.length ? `area and number: departed flights, ${count(items.reduce((sum, { value }) => sum + value, 0))} in all` : "";
   if (all.textContent !== departed) all.textContent = departed;
-  keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, names, value, delay, x, y, width, height }) => {
+  keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, code = carrier, names, value, delay, x, y, width, height }) => {
     const title = `${names ?? name}: ${many(value, "flight")}, on average ${minutes(delay)}`;
     const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };
-    const hasTwoLines = height > 2 * LINE + 8;
-    // A tile of one line has the number behind the name.
-    const texts = [name, carrier].flatMap((text) => (hasTwoLines ? [text] : [`${text}: ${count(value)}`, text]));
-    const label = height > LINE + 4 ? fitting(width, ...texts, "…") : undefined;
-    const number = hasTwoLines && label ? fitting(width, many(value, "flight"), count(value)) : undefined;
     return [
       { key: carrier, name: "rect", rx: 3, class: "shade", title, style: `fill: ${delayFill(delay)}`, ...box },
-      ...(label ? [{ key: `${carrier} name`, name: "text", class: onShade(delay), text: label, x: x + 8, y: y + 18 }] : []),
-      ...(number ? [{ key: `${carrier} number`, name: "text", class: onShade(delay), text: number, x: x + 8, y: y + 18 + LINE }] : []),
+      ...labelOf([name, code], value, width, height).map((text, line) => ({ key: `${carrier} line ${line}`, name: "text", class: onShade(delay), text, x: x + 8, y: y + 18 + line * LINE })),
     ];
   }));
 }
@@ -72,7 +70,7 @@ export function drawCarriers(svg, all, records) {
 const [HOUR_FIRST, HOURS, TOP] = [5, 19, 22];
 
 export function drawHeat(svg, records) {
-  const cells = records.filter(({ hour, delay_min: delay }) => hour >= HOUR_FIRST && hour < HOUR_FIRST + HOURS && Number.isFinite(delay));
+  const cells = records.filter(({ hour_local: hour, delay_min: delay }) => hour >= HOUR_FIRST && hour < HOUR_FIRST + HOURS && Number.isFinite(delay));
   const carriers = [...new Set(cells.map(({ carrier }) => String(carrier)))].sort();
   const [across, down] = area(svg);
   const isWide = across > 460;
@@ -83,7 +81,7 @@ export function drawHeat(svg, records) {
     ...(isWide ? [{ key: "hours", name: "text", class: "axis", text: "due at hour", x: 0, y: 12 }] : []),
     ...hours.map((hour) => ({ key: `hour ${hour}`, name: "text", class: "axis", "text-anchor": "middle", text: String(hour), x: left + (hour - HOUR_FIRST + 0.5) * width, y: 12 })),
     ...carriers.map((carrier, index) => ({ key: carrier, name: "text", class: "axis", text: isWide ? CARRIERS[carrier] ?? carrier : carrier, x: 0, y: TOP + (index + 0.5) * height + 4 })),
-    ...cells.map(({ carrier, hour, flights, delay_min: delay, worst_min: worst }) => ({
+    ...cells.map(({ carrier, hour_local: hour, flights, delay_min: delay, worst_min: worst }) => ({
       key: `${carrier} ${hour}`,
       name: "rect",
       class: "shade",

@@ -4,8 +4,11 @@ import { seconds } from "./text.js";
 
 const SHOWN_S = 120;
 const TICKS = [[1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [100_000, "100 s"]];
-const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 20, 22];
-const [LABEL_WIDTH, LABEL_GAP] = [42, 6];
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 30, 22];
+/** The lengths of outages: the width of a digit, the gap between two, and where the stroke from one to its box begins. */
+const [DIGIT, LABEL_GAP, STROKE] = [7, 6, 15];
+/** A line has one point, the slowest sample, for each so many pixels: more of them would be one dense band. */
+const STEP = 3;
 /** A line that is shorter than so many pixels is a dot. */
 const DOT = 3;
 /** The room that the text of a mark takes above or below its line, and the width of one of its letters, on average. */
@@ -29,22 +32,35 @@ function placeOf(text, line, width, boxes) {
 }
 
 /**
- * The outages that have room for their length, each with the middle of that text. The text stands over its own box and no
- * other one, where it would be read as that one's length. The newest comes first: an earlier one makes room for it.
+ * The lengths of the outages, each with the middle of its text and that of its box: all in one row, each as near to its box
+ * as the others let it. The oldest are left out once the row is full.
  */
-function withRoom(outages, width) {
-  const found = [];
-  let free = width - RIGHT;
-  outages.toReversed().forEach((outage, index, all) => {
-    const first = Math.max(LEFT, (all[index + 1]?.to ?? LEFT) + LABEL_GAP / 2) + LABEL_WIDTH / 2;
-    const last = Math.min(free, (all[index - 1]?.from ?? width) - LABEL_GAP / 2) - LABEL_WIDTH / 2;
-    const middle = Math.max(first, Math.min(last, (outage.from + outage.to) / 2));
-    const isOwn = middle - LABEL_WIDTH / 2 + LABEL_GAP < outage.to && middle + LABEL_WIDTH / 2 - LABEL_GAP > outage.from;
-    if (first > last || !isOwn) return;
-    found.push({ ...outage, middle });
-    free = middle - LABEL_WIDTH / 2 - LABEL_GAP;
+function lengthsOf(outages, width) {
+  const labels = outages.map(({ since, until, from, to }) => {
+    const text = seconds(until - since);
+    return { since, text, half: (text.length * DIGIT) / 2, own: (from + to) / 2 };
   });
-  return found;
+  while (labels.reduce((sum, { half }) => sum + 2 * half + LABEL_GAP, -LABEL_GAP) > width - LEFT - RIGHT) labels.shift();
+  let [least, most] = [LEFT, width - RIGHT];
+  for (const label of labels) {
+    label.least = least + label.half;
+    least += 2 * label.half + LABEL_GAP;
+  }
+  for (const label of labels.toReversed()) {
+    label.middle = Math.min(most - label.half, Math.max(label.least, label.own));
+    most = label.middle - label.half - LABEL_GAP;
+  }
+  return labels;
+}
+
+/** A line with one point, the slowest, for the samples that lie within a few pixels. */
+function thinned(line, x) {
+  const points = new Map();
+  for (const sample of line) {
+    const column = Math.floor(x(sample[0]) / STEP);
+    if (!(points.get(column)?.[1] >= sample[1])) points.set(column, sample);
+  }
+  return [...points.values()];
 }
 
 export class LatencyChart {
@@ -79,7 +95,7 @@ export class LatencyChart {
     const top = Math.log10(ticks.at(-1)[0]);
     const x = (moment) => LEFT + (width - LEFT - RIGHT) * Math.max(0, 1 - (now - moment) / SHOWN_S);
     const y = (latency) => height - BOTTOM - (height - TOP - BOTTOM) * Math.min(1, Math.max(0, Math.log10(latency) / top));
-    const lines = this.#lines();
+    const lines = this.#lines().map((line) => thinned(line, x));
     const shown = outages.filter(({ until }) => (until ?? now) > now - SHOWN_S).map(({ since, until = now }) => ({ since, until, from: x(since), to: x(until) }));
     const drawn = lines.flatMap((line) => line.map(([moment, latency], index) => {
       const [from, to] = [line[Math.max(0, index - 1)], [moment, latency]];
@@ -94,7 +110,10 @@ export class LatencyChart {
       ]),
       ...[[0, last, "end"], [60, `1 min ${before}`, "middle"], [120, `2 min ${before}`, "start"]].map(([ago, text, anchor]) => ({ key: `at ${ago}`, name: "text", class: "axis", "text-anchor": anchor, text, x: x(now - ago), y: height - 4 })),
       ...shown.map(({ since, from, to }) => ({ key: `outage ${since}`, name: "rect", class: "outage", x: from, width: Math.max(2, to - from), y: TOP, height: height - TOP - BOTTOM })),
-      ...withRoom(shown, width).map(({ since, until, middle }) => ({ key: `label ${since}`, name: "text", class: "outage-label", text: seconds(until - since), "text-anchor": "middle", x: middle, y: TOP - 6 })),
+      ...lengthsOf(shown, width).flatMap(({ since, text, middle, own }) => [
+        { key: `label ${since}`, name: "text", class: "outage-label", text, "text-anchor": "middle", x: middle, y: STROKE - 4 },
+        { key: `stroke ${since}`, name: "line", class: "stroke", x1: middle, y1: STROKE, x2: own, y2: TOP },
+      ]),
       ...lines.filter((line) => x(line.at(-1)[0]) - x(line[0][0]) < DOT).map(([[moment, latency]]) => ({ key: `dot ${moment}`, name: "circle", class: "dot", r: DOT / 2, cx: x(moment).toFixed(1), cy: y(latency).toFixed(1) })),
       ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
       ...this.#marks.flatMap(([text, latency], index) => [

@@ -15,6 +15,8 @@ const [LABEL_WIDTH, LABEL_HEIGHT, NEARER] = [28, 13, 6];
 const SIDES = [[-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [1, -1], [-1, 1], [1, 1]];
 const EDGE = 980;
 const NEW_YORK = [-73.9, 40.7];
+/** The room that the name of New York takes, in pixels, and where it may stand, in the sea south of the city. */
+const [NAME_WIDTH, SOUTH] = [54, [40, 60, 80]];
 
 /** Albers' equal-area conic projection between two parallels, about a meridian; `at` is where a point of that meridian and a latitude lies. */
 function conic(meridian, latitude, offset, parallels, scale, at) {
@@ -60,13 +62,11 @@ export class ArrivalsMap {
 
   constructor(svg, sizes, busiest) {
     [this.#svg, this.#sizes, this.#busiest] = [svg, sizes, busiest];
-    const [, y] = place(...NEW_YORK);
     svg.replaceChildren(
       element("path", { d: LAND, class: "land" }),
       element("path", { d: BORDERS, class: "borders" }),
       this.#dots,
       this.#names,
-      element("text", { x: EDGE, y: y + 40, class: "place", "text-anchor": "end" }, "New York"),
     );
   }
 
@@ -80,7 +80,7 @@ export class ArrivalsMap {
       return;
     }
     const most = airports[0].flights;
-    const known = airports.filter(({ lat, lon }) => Number.isFinite(lat) && Number.isFinite(lon));
+    const known = airports.filter((airport) => this.#isOnMap(airport));
     keep(this.#dots, known.map(({ dest, airport, flights, delay_min: delay, lat, lon }) => {
       const [cx, cy] = place(lon, lat);
       const title = `${dest}, ${airport.name}: ${many(flights, "flight")}, on average ${minutes(delay ?? 0)}`;
@@ -96,16 +96,30 @@ export class ArrivalsMap {
     }));
   }
 
-  /** The codes of the busiest airports, each on a side of its dot where it can't be read as another one's, and where no busier one's code is. */
+  /** Whether an airport has a place on the map: the Caribbean is beyond its edge. */
+  #isOnMap({ lat, lon }) {
+    if (!Number.isFinite(lat) || !Number.isFinite(lon)) return false;
+    const { x: left, y: top, width, height } = this.#svg.viewBox.baseVal;
+    const [x, y] = place(lon, lat);
+    return x >= left && x <= left + width && y >= top && y <= top + height;
+  }
+
+  /**
+   * The name of New York, and the codes of the busiest airports: each on a side of its dot where it can't be read as another
+   * one's, and where no busier one's code is. A name without a free place is left out.
+   */
   #drawNames(airports, most, unit) {
-    // The name of New York takes the room of two codes.
-    const [, south] = place(...NEW_YORK);
-    const taken = [0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south + 40]);
     const dots = airports.map(({ flights, lat, lon }) => {
       const [x, y] = place(lon, lat);
       return { x, y, r: radius(flights, most) };
     });
-    keep(this.#names, airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
+    const [, city] = place(...NEW_YORK);
+    const south = SOUTH.map((below) => city + below).find((y) => !dots.some((dot) => (
+      dot.x + dot.r > EDGE - NAME_WIDTH / unit && dot.x - dot.r < EDGE && dot.y + dot.r > y - LABEL_HEIGHT / unit && dot.y - dot.r < y + 4 / unit)));
+    // It takes the room of two codes.
+    const taken = south === undefined ? [] : [0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south]);
+    const name = south === undefined ? [] : [{ key: "New York", name: "text", class: "place", "text-anchor": "end", text: "New York", x: EDGE, y: south.toFixed(1) }];
+    keep(this.#names, name.concat(airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
       const [x, y] = place(lon, lat);
       const [width, height] = [LABEL_WIDTH / unit, LABEL_HEIGHT / unit];
       const own = radius(flights, most);
@@ -124,7 +138,7 @@ export class ArrivalsMap {
       if (free === undefined) return [];
       taken.push(free);
       return [{ key: dest, name: "text", class: "code", "text-anchor": "middle", text: dest, x: free[0].toFixed(1), y: (free[1] + 4 / unit).toFixed(1) }];
-    }));
+    })));
   }
 
   /** The legend of the sizes, as large as on the map. */

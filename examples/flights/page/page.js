@@ -27,7 +27,7 @@ const write = (node, text) => {
 };
 
 const client = connect(document.body.dataset.service);
-const departures = client.view("flights", { filter: "/status IN ('scheduled', 'late', 'departed late')", orderBy: "/time_hour, /sched_dep_time, /carrier, /flight" });
+const departures = client.view("flights", { filter: "/status IN ('scheduled', 'late', 'departed late')", orderBy: "/time_hour, /sched_dep_local, /carrier, /flight" });
 const carriers = client.view("flights", { filter: "/dep_delay_min IS NOT NULL", options: "conflation=500ms,projection=[/carrier,COUNT(1) AS /flights,AVG(/dep_delay_min) AS /delay_min,MAX(/moment) AS /moment],grouping=[/carrier]" });
 const delays = client.view("delays", { options: "conflation=500ms" });
 const arrivals = client.view("arrivals", { options: "conflation=500ms" });

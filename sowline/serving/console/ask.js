@@ -5,6 +5,7 @@ import { isField, keyPaths } from "./fields.js";
 import { FilterInput, Warnings, remember } from "./filter.js";
 import { Mistake } from "./text.js";
 import { go } from "./route.js";
+import { Term } from "./words.js";
 
 const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
 
@@ -50,11 +51,11 @@ export function Ask({ topic, route, refused, isLoading, live, columns, children 
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
       ${live && !refused && !isLoading && html`<${Warnings} warnings=${live.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
       ${isOpen && html`<div class="row more">
-          <label class="field" title="How many records the browser loads at most">Rows to load <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
-          <label class="field" title="How often the service sends what has changed">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
+          <label class="field"><${Term} word="Rows to load" /> <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
+          <label class="field"><${Term} word="Conflation" /> <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
             ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-          ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
-          <label class="field grow" title="Options of a subscription as the API has them${example ? `: select=[-/,+${example}], for example, sends only ${example}` : ""}">Further options <input class="mono" value=${options} placeholder="none" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
+          ${topic.sow && html`<label class="field"><${Term} word="Order by" /> <input class="mono" value=${order} placeholder="newest first" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
+          <label class="field grow"><${Term} word="Further options" /> <input class="mono" value=${options} placeholder="none" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
       </div>`}
     </form>
   `;

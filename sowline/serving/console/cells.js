@@ -3,8 +3,8 @@
 import { AGGREGATES } from "./chosen.js";
 import { KEY_COLUMN, at, moment, nameOf, timeOf } from "./fields.js";
 import { FRESH_MS } from "./live.js";
-import { TIMES, instant, isLong, rounded, roundedAlike } from "./text.js";
-import { SOW_KEY } from "./words.js";
+import { TIMES, figure, instant, isLong, rounded, roundedAlike } from "./text.js";
+import { meaningOf } from "./words.js";
 
 // More columns than fit are read at once. The viewer would read those that are still missing later, when other records
 // may be in the same rows.
@@ -81,7 +81,8 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const show = (text, raw, row, path, most) => {
     if (text instanceof HTMLElement) return text;
     const key = isGrouped ? undefined : ids[row]?.[0];
-    const written = isMean(config, path) && typeof raw === "number" ? roundedAlike(raw, most) : spelled(text, raw, schema[path], path);
+    const isNumber = isGrouped && typeof raw === "number" && schema[path] !== "datetime";
+    const written = !isNumber ? spelled(text, raw, schema[path], path) : isMean(config, path) ? roundedAlike(raw, most) : figure(raw);
     const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
     // The viewer writes only what differs from the object that it has kept.
     const shown = before.get(name) ?? new Shown(written, key, path, raw);
@@ -213,7 +214,7 @@ function title(head, measured) {
     head.textContent = named(path);
     cell.title = path;
   } else if (path === KEY_COLUMN) {
-    cell.title = SOW_KEY;
+    cell.title = meaningOf("SOW key");
   } else if (named(cell.title) !== path) {
     cell.removeAttribute("title");
   }

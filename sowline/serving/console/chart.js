@@ -13,8 +13,9 @@ const SHARE = 10;
 const SMALL_MAX = 8;
 
 // The figures, which follow the records: a few times a second, or less often if they take long. `onDrawn` gets what is said
-// beside them, of their moment. Returns also the time of that moment, which goes on while nothing changes.
-function useFigures(live, chosen, topic, limit, onDrawn) {
+// beside them, of their moment. Returns also the time of that moment, which goes on while nothing changes. `place` is where
+// they are drawn.
+function useFigures(live, chosen, topic, limit, place, onDrawn) {
   const [figures, setFigures] = useState();
   const [time, setTime] = useState();
   useEffect(() => {
@@ -26,7 +27,7 @@ function useFigures(live, chosen, topic, limit, onDrawn) {
       timer = undefined;
       const began = performance.now();
       const isLoading = live.state === "loading";
-      setFigures({ ...figuresOf(live, chosen, topic), all: allOf(live, live.rows, limit) ?? live.rows, isLoading, isCounting: isCounting(live) });
+      setFigures({ ...figuresOf(live, chosen, topic, place.current?.clientWidth ?? innerWidth), all: allOf(live, live.rows, limit) ?? live.rows, isLoading, isCounting: isCounting(live) });
       setTime(nowOf());
       wait = Math.max(EVERY_MS, SHARE * (performance.now() - began));
       onDrawn({ live, rows: live.rows, bookmark: live.bookmark });
@@ -35,12 +36,14 @@ function useFigures(live, chosen, topic, limit, onDrawn) {
     const due = () => { timer ??= setTimeout(make, wait); };
     const news = ["state", "came", "put", "gone"];
     for (const name of news) live.addEventListener(name, due);
+    addEventListener("resize", due);
     make();
     const ticking = setInterval(tick, TIME_MS);
     return () => {
       clearTimeout(timer);
       clearInterval(ticking);
       for (const name of news) live.removeEventListener(name, due);
+      removeEventListener("resize", due);
     };
   }, [live, JSON.stringify(chosen)]);
   return [figures, time];
@@ -99,29 +102,37 @@ function Figures({ figures }) {
     </table></div>`;
 }
 
-// The colors of the values of a field, which a chart keeps while it is open.
-function placesOf(places, { kind, names }) {
-  const field = names[kind === "scatter" ? 2 : 1] ?? "";
-  return places.current.get(field) ?? places.current.set(field, new Map()).get(field);
+// The colors of figures. This browser keeps those of the values of each field: one value has one color, whatever the chart,
+// the width and the other values are.
+function keptColors(topic, figures, scheme) {
+  const { kind, names } = figures;
+  if (kind === "none") return { series: [] };
+  const name = `sowline.colors.${topic.name}.${names[kind === "scatter" ? 2 : 1] ?? ""}`;
+  const before = localStorage.getItem(name) ?? "[]";
+  const places = new Map(JSON.parse(before));
+  const colors = colorsOf(figures, scheme, places);
+  const now = JSON.stringify([...places]);
+  if (now !== before) localStorage.setItem(name, now);
+  return colors;
 }
 
 // `chosen` are the fields to draw; undefined while the records for them have not come: what is drawn stays until then.
 export function Chart({ live, chosen, topic, limit, onDrawn }) {
   const suited = useRef();
   if (chosen) suited.current = chosen;
-  const [figures, time] = useFigures(chosen ? live : undefined, suited.current, topic, limit, onDrawn);
+  const place = useRef();
+  const [figures, time] = useFigures(chosen ? live : undefined, suited.current, topic, limit, place, onDrawn);
   const [library, setLibrary] = useState();
   const [failed, setFailed] = useState();
   const [isTable, setTable] = useState(false);
   const [small, setSmall] = useState("");
   const scheme = useFollowed(window, "theme", theme.shown);
-  const places = useRef(new Map());
   useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
   if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;
   if (!figures || !library) return html`<p class="empty" role="status">Loading…</p>`;
-  const colors = figures.kind === "none" ? { series: [] } : colorsOf(figures, scheme, placesOf(places, figures));
+  const colors = keptColors(topic, figures, scheme);
   return html`
-    <figure class="chart">
+    <figure class="chart" ref=${place}>
       <figcaption>
         <h2>${figures.title}</h2>
         <${Of} figures=${figures} time=${time} noun=${topic.sow ? "record" : "message"} />

@@ -7,7 +7,7 @@ export const TABS = { grid: "Grid", chart: "Chart", pivot: "Pivot", table: "Tabl
 export const CHARTS = { bars: "Bars", treemap: "Treemap", time: "Over time", heatmap: "Heatmap", scatter: "Points" };
 const [S, M, H, D] = [1000, 60_000, 3_600_000, 86_400_000];
 // What a chart over time has a value for each of: its name, and how long it is in ms.
-export const WIDTHS = { s: ["second", S], "10s": ["10 seconds", 10 * S], m: ["minute", M], "10m": ["10 minutes", 10 * M], h: ["hour", H], D: ["day", D] };
+export const WIDTHS = { s: ["second", S], "10s": ["10 seconds", 10 * S], m: ["minute", M], "10m": ["10 minutes", 10 * M], h: ["hour", H], "6h": ["6 hours", 6 * H], D: ["day", D] };
 export const AGGREGATES = ["sum", "avg", "min", "max", "count", "distinct count"];
 export const COUNT = "";
 // What stands in the address for no field.

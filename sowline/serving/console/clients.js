@@ -4,7 +4,7 @@ import { service } from "./service.js";
 import { usePolled } from "./polled.js";
 import { OVER, Rates, meanOf } from "./rates.js";
 import { Time, bytes, count, plural, rate, span } from "./text.js";
-import { commandWords } from "./words.js";
+import { Term, commandWords } from "./words.js";
 
 const EVERY_MS = 2000;
 const TONES = { live: "ok", paused: "muted", paced: "muted", beginning: "muted", group: "muted", "catching up": "warn" };
@@ -46,8 +46,8 @@ function Client({ one, rate: messages, seen, onDisconnect }) {
           <div><dt>Address</dt><dd><code>${one.address}</code></dd></div>
           ${one.user && html`<div><dt>Program</dt><dd title=${one.agent}>${program}</dd></div>`}
           <div><dt>Connected since</dt><dd><${Time} text=${one.since} /></dd></div>
-          <div><dt title="Messages sent to it: the mean of the last ten seconds">Messages ${OVER}</dt><dd>${rate(messages)}${messages !== undefined && "/s"}</dd></div>
-          <div><dt title="What waits to be sent to it, and the limit above which its subscriptions are no longer live">Unsent</dt><dd>${bytes(one.unsent_bytes)} of ${bytes(one.unsent_bytes_max)}</dd></div>
+          <div><dt><${Term} word="Messages ${OVER}" /></dt><dd>${rate(messages)}${messages !== undefined && "/s"}</dd></div>
+          <div><dt><${Term} word="Unsent" /></dt><dd>${bytes(one.unsent_bytes)} of ${bytes(one.unsent_bytes_max)}</dd></div>
         </dl>
         <button type="button" class="danger-quiet" disabled=${Boolean(seen)} onClick=${() => onDisconnect(one)} aria-label="disconnect client ${one.id}">Disconnect</button>
       </header>
@@ -56,7 +56,7 @@ function Client({ one, rate: messages, seen, onDisconnect }) {
         ? html`<p class="muted">No subscriptions.</p>`
         : html`<div class="scroll" tabindex="0" role="region" aria-label="subscriptions of client ${one.id}"><table class="list dense folding subscriptions">
             <thead><tr><th scope="col">Subscription</th><th scope="col">Topic</th><th scope="col">Asked for</th><th scope="col">State</th>
-              <th scope="col" class="number" title="Log records that were not sent to it yet">Behind (records)</th><th scope="col" class="number" title="For how long it has not been live. What a live one is behind is sent at once or at the end of its conflation interval">Behind for</th></tr></thead>
+              <th scope="col" class="number"><${Term} word="Behind (records)" /></th><th scope="col" class="number"><${Term} word="Behind for" /></th></tr></thead>
             <tbody>${one.subscriptions.map((subscription) => html`<${Subscription} key=${subscription.sub_id} one=${subscription} seen=${seen} />`)}</tbody>
           </table></div>`}
       ${more > 0 && html`<p class="notice">and ${plural(more, "more subscription")}, which are not listed</p>`}

@@ -10,6 +10,9 @@ export const UPDATED = "updated";
 export const moment = (name, ms) => (name === UPDATED ? second(ms) : instant(ms));
 
 const STEPS_MAX = 10_000;
+// What a filter has that looks like a path and is none; and a path.
+const TEXT = /'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"/g;
+const PATH = /\[\/[^\]]+\]|(?:\/[\p{L}\p{N}_@#$][\p{L}\p{N}_.:-]*)+/gu;
 const NAME = /^@?[\p{L}\p{N}_][\p{L}\p{N}_.:-]*$/u;
 const steps = new Map();
 
@@ -115,6 +118,16 @@ export const stepsOf = (path) => [...path.matchAll(/\/([^/[]+)|\[\/([^\]]+)\]/g)
 
 // The names of a field's path, as a header or a chart shows them.
 export const nameOf = (path) => stepsOf(path).join(".") || path;
+
+// A name in brackets may be several levels.
+const namesIn = (path) => stepsOf(path).flatMap((name) => name.split("/"));
+
+// The columns that a filter reads, in its order: of a field within an array or an object, the column that has it.
+export function columnsRead(filter, columns) {
+  const names = new Map(columns.map((path) => [path, namesIn(path)]));
+  const reads = (read) => columns.filter((path) => names.get(path).length && names.get(path).every((name, at) => name === read[at]));
+  return [...new Set([...filter.replaceAll(TEXT, "").matchAll(PATH)].flatMap(([path]) => reads(namesIn(path))))];
+}
 
 export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);
 

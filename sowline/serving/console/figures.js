@@ -9,8 +9,9 @@ export const SERIES_MAX = 9;
 const ROWS_MAX = { bars: 100, treemap: 60, heatmap: 60 };
 const COLUMNS_MAX = 40;
 const BUCKETS_MAX = 1000;
-// As many times as this, and no more, are a course.
+// As many times as this, and no more, are a course; a line needs some pixels for each.
 const COURSE = 120;
+const TIME_PX = 3;
 const NO_VALUE = "(no value)";
 const ZONE = "UTC";
 
@@ -190,10 +191,15 @@ const measuresOf = ({ chart, value, aggregate, color }) => [
   ...(chart === "treemap" && color ? [{ path: color, aggregate: "avg" }] : []),
 ];
 
-const fitting = (span) => Object.entries(WIDTHS).find(([, [, ms]]) => span / ms <= COURSE)?.[0] ?? "D";
+// How long each of the times is: as chosen, or longer where so many have no room.
+function fitting(span, chosen, room) {
+  const names = Object.keys(WIDTHS);
+  const most = Math.min(Math.floor(room / TIME_PX), chosen === undefined ? COURSE : BUCKETS_MAX);
+  return names.slice(Math.max(0, names.indexOf(chosen))).find((name) => span / WIDTHS[name][1] <= most) ?? "D";
+}
 
 // The figures of a course over time: one value for each bucket, from the first to the last one.
-function ofTime(live, chosen) {
+function ofTime(live, chosen, { room }) {
   const { time, across } = chosen;
   if (!time) return { kind: "none", title: "no course", notes: ["no field of these records is a time"], head: [], lines: [] };
   const measures = measuresOf(chosen);
@@ -207,7 +213,7 @@ function ofTime(live, chosen) {
     least = Math.min(least, at);
     most = Math.max(most, at);
   });
-  const width = chosen.width ?? fitting(most - least);
+  const width = fitting(most - least, chosen.width, room);
   const [per, step] = WIDTHS[width];
   const bucket = (value) => {
     const at = ms(value);
@@ -235,6 +241,7 @@ function ofTime(live, chosen) {
     values,
     drawn: recordsOf(rows.map((row) => cells.get(row)), series, found),
     notes: [
+      ...(chosen.width !== undefined && width !== chosen.width ? [`per ${per}: for each ${WIDTHS[chosen.width][0]} there is no room`] : []),
       ...(rows.length ? [`dashed: the newest ${per}, which may not be complete`] : []),
       ...(all > rows.length ? [`the newest ${figure(rows.length)} of ${figure(all)} times; a longer one shows all`] : []),
       ...(skipped ? [`${plural(skipped, "record")} without a time`] : []),
@@ -248,7 +255,7 @@ function ofTime(live, chosen) {
 const POINTS_IN_TABLE = 100;
 
 // The figures of points: one for each record in the browser that has both numbers.
-function ofPoints(live, chosen, topic) {
+function ofPoints(live, chosen, { topic }) {
   const { x, y, by } = chosen;
   if (!x || !y) return { kind: "none", title: "no points", notes: ["these records have no two fields that are numbers"], head: [], lines: [] };
   const isSplit = by !== undefined && by !== NONE;
@@ -296,6 +303,7 @@ const MAKERS = { time: ofTime, scatter: ofPoints };
 
 // The figures of the chosen chart: its title, the names of its axes, and its values by row and series. `notes` say what
 // is left out, and what could be taken for something else; `head` and `lines` are the same figures as texts of a table.
-export function figuresOf(live, chosen, topic) {
-  return (MAKERS[chosen.chart] ?? ofGroups)(live, chosen, topic);
+// `room` is the width of the chart, in pixels.
+export function figuresOf(live, chosen, topic, room) {
+  return (MAKERS[chosen.chart] ?? ofGroups)(live, chosen, { topic, room });
 }

@@ -72,7 +72,7 @@ function Help({ onClose }) {
     localStorage.setItem("sowline.keys", on ? "off" : "on");
     setOn(!on);
   };
-  return html`<${Dialog} title="Keys" onClose=${onClose}>
+  return html`<${Dialog} title="Keyboard shortcuts" onClose=${onClose}>
     <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${meaning}</dd></div>`)}</dl>
     <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> Single keys are shortcuts</label>
   <//>`;
@@ -158,7 +158,7 @@ function Console() {
       <span class="grow"></span>
       <${Connection} />
       <${ThemeSwitch} />
-      <button type="button" class="quiet" onClick=${() => setShown("help")} title="keys (?)">Help</button>
+      <button type="button" class="quiet" onClick=${() => setShown("help")} title="keyboard shortcuts (?)">Help</button>
     </header>
     <main id="main" class=${service.isLost ? "stale" : ""} tabindex="-1" ref=${main}>
       ${error && !service.refusal && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}

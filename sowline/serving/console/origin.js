@@ -1,6 +1,7 @@
 // What kind of topic this is, and what a view or a conflated topic comes from. Nobody writes to these: a service computes them.
 import { html } from "./lib.js";
 import { count } from "./text.js";
+import { Term } from "./words.js";
 
 export const isComputed = (topic) => Boolean(topic.view);
 
@@ -11,5 +12,5 @@ const originOf = ({ from, joins, interval_ms: interval }) =>
 export const kindOf = (topic) => (isComputed(topic) ? originOf(topic.view) : topic.documents ? "documents" : topic.sow ? "records" : "messages only");
 
 export function Origin({ topic }) {
-  return isComputed(topic) && html`<span class="tag origin" title="computed by its service, and read-only">${originOf(topic.view)}</span>`;
+  return isComputed(topic) && html`<span class="tag origin"><${Term} word=${topic.view.interval_ms ? "conflated" : "view"}>${originOf(topic.view)}<//></span>`;
 }

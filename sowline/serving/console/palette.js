@@ -43,7 +43,9 @@ export function seriesColors(theme, names, hasOthers, places) {
   const taken = new Set(own.map((name) => places.get(name)));
   for (const name of own) {
     if (places.has(name)) continue;
-    const free = series.findIndex((_, at) => !taken.has(at));
+    // Only where each color has a name, one that is not drawn now gives its own away.
+    const kept = new Set(places.values());
+    const free = [kept, taken].map((used) => series.findIndex((_, at) => !used.has(at))).find((at) => at >= 0);
     taken.add(free);
     for (const [gone, at] of places) if (at === free) places.delete(gone);
     places.set(name, free);

@@ -2,14 +2,15 @@
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { isNumeric } from "./columns.js";
 import { KEY_COLUMN, moment, nameOf } from "./fields.js";
-import { count, isLong, rounded } from "./text.js";
+import { count, figure, isLong, rounded } from "./text.js";
 
 const TABLE_ROWS = 100;
 const EVERY_MS = 200;
 
-function Cell({ value, kind, name }) {
+function Cell({ value, kind, name, isMeasure }) {
   if (value === null) return html`<td><span class="muted">–</span></td>`;
   if (kind === "datetime") return html`<td><time title=${new Date(value).toISOString()}>${moment(name, value)}</time></td>`;
+  if (isMeasure && typeof value === "number") return html`<td class="number" title=${String(value)}>${figure(value)}</td>`;
   if (isLong(value)) return html`<td class="number" title=${String(value)}>${rounded(value)}</td>`;
   return html`<td class=${typeof value === "number" ? "number" : ""}>${String(value)}</td>`;
 }
@@ -62,7 +63,7 @@ export function PlainTable({ sheet, version, onOpen, topic }) {
         <thead><tr><th scope="col">${isGrouped ? "Group" : "Record"}</th>${columns.map((name) => html`<th scope="col" class=${isNumeric({ kind: kinds[name] }) ? "number" : ""} title=${name}>${nameOf(name)}</th>`)}</tr></thead>
         <tbody>${rows.map((row) => html`<tr key=${row[KEY_COLUMN] ?? row[GROUP]?.join()}>
           <${First} row=${row} onOpen=${onOpen} />
-          ${columns.map((name) => html`<${Cell} value=${row[name]} kind=${kinds[name]} name=${name} />`)}
+          ${columns.map((name) => html`<${Cell} value=${row[name]} kind=${kinds[name]} name=${name} isMeasure=${isGrouped} />`)}
         </tr>`)}</tbody>
       </table>
     </div>

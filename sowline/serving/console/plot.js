@@ -150,15 +150,14 @@ function bars(figures, colors, style, size) {
   };
 }
 
-// The lines of a tile for which there is room: half a name is none.
-function fitted(lines, { width, height }, weight) {
+// The name and the value of a tile, in two lines or in one; none where there is no room for both.
+function fitted(lines, { width, height }) {
   const room = Math.floor((height - 6) / LINE);
-  const fit = lines.findIndex((text, at) => at >= room || widthOf(text, weight) > width - 10);
-  return fit < 0 ? lines : lines.slice(0, fit);
+  return [lines, [lines.join("  ")]].find((some) => some.length <= room && some.every((text) => widthOf(text) <= width - 10)) ?? [];
 }
 
-// The header of a tile: its name and its value, or its name alone.
-const headed = (title, { width }) => [title.join("  "), title[0] ?? ""].find((text) => widthOf(text, 600) <= width - 8) ?? "";
+// The same in the header of a tile.
+const headed = (title, { width }) => (widthOf(title.join("  "), 600) <= width - 8 ? title.join("  ") : "");
 
 function treemap(figures, colors, style, size, tileOf) {
   const { rows, series, values, totals, names, measure, color } = figures;

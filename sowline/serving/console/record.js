@@ -9,7 +9,7 @@ import { CopyAs } from "./copyas.js";
 import { useDictionary } from "./dictionary.js";
 import { differs, equals } from "./filter.js";
 import { isComputed } from "./origin.js";
-import { Command, SOW_KEY, outcomeWords } from "./words.js";
+import { Command, Term, outcomeWords } from "./words.js";
 
 const WRITES = 50;
 const WRITES_MAX = 1000;
@@ -153,7 +153,7 @@ export function RecordPanel({ topic, live, sowKey, name, isHidden, cell, version
         <h2 id="record-title" tabindex="-1" ref=${title} title=${keyOf}>${name}</h2>
         <button type="button" class="quiet" onClick=${onClose} aria-label="close the record">✕</button>
       </header>
-      <p class="keys"><span class="muted" title=${SOW_KEY}>Key</span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the key" />${isHidden && held !== undefined && html` <span class="muted elsewhere">row not on the screen</span>`}</p>
+      <p class="keys"><span class="muted"><${Term} word="SOW key" /></span> <code>${sowKey}</code> <${Copy} text=${sowKey} what="the SOW key" />${isHidden && held !== undefined && html` <span class="muted elsewhere">row not on the screen</span>`}</p>
       ${known && html`<p class="keys"><span class="muted">Version</span> ${known["~version"]} <span class="muted">last written</span> ${clock(known["~lastUpdateAt"])} <span class="muted">signature</span> <code>${known["~signature"]}</code></p>`}
       ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">This record was deleted, or it no longer matches the filter.</p>`}
       ${record === undefined && html`<p class="notice">No record with this key is shown: it does not match the filter, or there is none.</p>`}

@@ -3,6 +3,7 @@ import { lineChanges, nearChanges } from "./changes.js";
 import { html, useEffect, useState } from "./lib.js";
 import { askJson, service, topicPath } from "./service.js";
 import { laidOut, plural } from "./text.js";
+import { Term } from "./words.js";
 
 const TONES = { readable: "ok", unknown: "bad", incompatible: "bad" };
 const MARKED = { "+": "ins", "-": "del" };
@@ -72,17 +73,17 @@ export function Schemas({ topic, onTrouble }) {
     ["Message type", topic.message_type],
     ...(hasSchemas
       ? [
-          ["Framing", topic.framing, "How a message names its schema"],
+          ["Framing", topic.framing],
           ["Subject", reader?.subject || "–"],
           ["Version", registered?.version ?? "–"],
           ["Id", reader?.id ?? "–"],
         ]
       : []),
-    ["Reader schemas so far", found?.reader_schemas.length ?? "–", "The schemas by which records were read since the topic began"],
+    ["Reader schemas so far", found?.reader_schemas.length ?? "–"],
   ];
   return html`
-    <dl class="facts card schema">${facts.map(([name, value, title]) => html`<div><dt title=${title}>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    ${reader && html`<details class="card message"><summary title="The schema by which records are read">Reader schema</summary><${Text} schema=${reader} label="reader schema" /></details>`}
+    <dl class="facts card schema">${facts.map(([name, value]) => html`<div><dt><${Term} word=${name} /></dt><dd>${value}</dd></div>`)}</dl>
+    ${reader && html`<details class="card message"><summary>Reader schema, by which records are read</summary><${Text} schema=${reader} label="reader schema" /></details>`}
     ${error && html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`}
     ${!found && !error && html`<p class="muted" role="status">Reading the schemas…</p>`}
     ${found && (hasSchemas || found.schemas.length > 0) && html`<p class="muted">${found.schemas.length ? `Messages have named ${plural(found.schemas.length, "schema")}` : "Messages have named no schema"}.</p>

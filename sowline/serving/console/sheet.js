@@ -1,5 +1,5 @@
 // Puts live records into a table of Perspective's engine, some times a second, and shows them in the viewer.
-import { Schema, UPDATED, asKind, fits, KEY_COLUMN } from "./fields.js";
+import { Schema, UPDATED, asKind, columnsRead, fits, KEY_COLUMN } from "./fields.js";
 import { shownColumns } from "./columns.js";
 import { follow, nameRecords, open } from "./cells.js";
 import { countsOf } from "./counted.js";
@@ -328,7 +328,9 @@ export class Sheet {
     if (this.#table) await this.#save();
     const columns = this.#schema.columns;
     const fields = [...columns.keys()].filter((path) => path !== UPDATED);
-    const ordered = narrow.matches ? [...this.#keys, ...fields, UPDATED] : [...this.#keys, UPDATED, ...fields];
+    // What is filtered by is seen without a scroll: it is why the rows are there.
+    const filtered = columnsRead(this.#live.asked?.filter ?? "", fields);
+    const ordered = narrow.matches ? [...filtered, ...this.#keys, ...fields, UPDATED] : [...this.#keys, ...filtered, UPDATED, ...fields];
     this.#columns = new Map(ordered.filter((path) => columns.has(path)).map((path) => [path, columns.get(path)]));
     const old = this.#table;
     const schema = { ...Object.fromEntries(this.#columns), [KEY_COLUMN]: "string" };

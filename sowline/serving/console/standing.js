@@ -5,7 +5,7 @@ import { COLUMNS_MAX } from "./fields.js";
 import { MESSAGES_MAX, PAGE_MAX } from "./live.js";
 import { Copy } from "./record.js";
 import { count, rate } from "./text.js";
-import { BOOKMARK } from "./words.js";
+import { Term } from "./words.js";
 import { usePolled } from "./polled.js";
 import { OVER, Rates, meanOf } from "./rates.js";
 import { lateness, sourceLateness } from "./topics.js";
@@ -44,9 +44,6 @@ function useRate(live) {
   return now;
 }
 
-// What comes, and over which time it is counted.
-const CAME = "the mean of the last ten seconds, as they come to this page: with conflation, several changes of a record in one interval are one";
-const CAME_OF_GROUPS = "the mean of the last ten seconds: how many of the values shown here have changed, each of which may stand for many records";
 const namesOf = (live, topic) => (live?.isGrouped ? "updates" : topic.sow ? "changes" : "messages");
 
 // What is shown while something else is refused, in words.
@@ -93,7 +90,7 @@ export const isCounting = (live) => live?.state === "loading" && live.matches ==
 // Where in the log is what is shown: for who continues from there with a program.
 export function Bookmark({ live, sheet }) {
   const { bookmark } = sheet?.shown ?? live ?? {};
-  return bookmark && html`<p class="bookmark"><span class="muted" title=${BOOKMARK}>Bookmark</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></p>`;
+  return bookmark && html`<p class="bookmark"><span class="muted"><${Term} word="Bookmark" /></span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></p>`;
 }
 
 export function Standing({ live, refused, isLoading, sheet, limit, topic, tab }) {
@@ -111,7 +108,7 @@ export function Standing({ live, refused, isLoading, sheet, limit, topic, tab })
       ${asOf() ? html`<strong class="lost-since">${asOf()}</strong>` : html`<span class="chip ${tone}" role="status">${word}</span>`}
       <span data-count="rows" class=${tab === "chart" && !all ? "unseen" : undefined}><strong>${count(rows)}</strong> ${all && `of ${count(all)} `}${unitOf(topic, tab, rows === 1 && !all)}${isCounting(live) && " so far"}</span>
       ${all && live.matchesAt && html`<span class="muted">counted at ${timeOfDay(live.matchesAt)}</span>`}
-      ${!asOf() && !live?.stoppedAt && now !== undefined && html`<span class="muted rate" title=${live?.isGrouped ? CAME_OF_GROUPS : CAME}>${rate(now)} ${namesOf(live, topic)}/s ${OVER}</span>`}
+      ${!asOf() && !live?.stoppedAt && now !== undefined && html`<span class="muted rate"><${Term} word=${namesOf(live, topic)}>${rate(now)} ${namesOf(live, topic)}/s ${OVER}<//></span>`}
       ${hint && html`<strong class="cut" role="alert">${OF_FIRST[tab] ?? ""}${hint}</strong>`}
       ${!topic.sow && live?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}

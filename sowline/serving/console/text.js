@@ -12,7 +12,7 @@ export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value
 const parts = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
-// A measure, in full: a whole number has all its digits; a mean has as many as anybody reads.
+// A measure, in full: thousands have commas, unlike in the values that records have. A whole number has all its digits; a mean has as many as anybody reads.
 export function figure(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   return (Math.abs(value) < 1 ? small : parts).format(value);
@@ -23,10 +23,11 @@ const FRACTION = 4;
 
 // Whether a number has more digits than anybody wrote, such as a mean; and the first ones of it. The mouse shows all.
 export const isLong = (raw) => typeof raw === "number" && !Number.isInteger(raw) && String(raw).replace(/e.*|\D/g, "").replace(/^0+/, "").length > DIGITS_MAX;
+const [fours, twos] = [FRACTION, FRACTION / 2].map((digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 // The same of means that stand one below the other: with as many decimals each, and fewer where one of them has tens.
 export function roundedAlike(raw, most) {
   const decimals = most >= 10 ? FRACTION / 2 : FRACTION;
-  return raw === 0 || Math.abs(raw) >= 10 ** (1 - decimals) ? raw.toFixed(decimals) : rounded(raw);
+  return raw === 0 || Math.abs(raw) >= 10 ** (1 - decimals) ? (decimals === FRACTION ? fours : twos).format(raw) : rounded(raw);
 }
 export const rounded = (raw) => String(Number(Math.abs(raw) < 1 ? raw.toPrecision(FRACTION) : raw.toFixed(FRACTION)));
 

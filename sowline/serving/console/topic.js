@@ -9,7 +9,7 @@ import { Time, bytes, count, plural, shownValue, span } from "./text.js";
 import { askJson, topicPath } from "./service.js";
 import { Schemas } from "./schemas.js";
 import { WriteDialog } from "./write.js";
-import { Command, IndexKind, SOW_KEY } from "./words.js";
+import { Command, IndexKind, Term } from "./words.js";
 import { go, writeRoute } from "./route.js";
 
 const EVERY_MS = 1000;
@@ -30,17 +30,17 @@ const keyOf = ({ key, view }) => (view ? keyOfView(view) : Array.isArray(key) ? 
 function Facts({ topic, answer, seen }) {
   const facts = [
     ["Type", kindOf(topic)],
-    ["Key", keyOf(topic), SOW_KEY],
+    ["Key", keyOf(topic)],
     ...(topic.message_type === "json" ? [["Message type", topic.message_type]] : []),
-    ...(topic.key_domain ? [["Key domain", topic.key_domain, "Topics of the same domain give equal keys the same SOW key"]] : []),
-    ["Computed fields", topic.preprocessing.length ? topic.preprocessing.join(", ") : "none", "Fields that are computed before the key"],
-    ["Largest record", bytes(topic.record_bytes_max), "Larger ones are refused"],
-    ["Changes kept for", span(topic.changes_kept_seconds), "A subscriber that was away for longer loads the records again"],
+    ...(topic.key_domain ? [["Key domain", topic.key_domain]] : []),
+    ["Computed fields", topic.preprocessing.length ? topic.preprocessing.join(", ") : "none"],
+    ["Largest record", bytes(topic.record_bytes_max)],
+    ["Changes kept for", span(topic.changes_kept_seconds)],
     ["Records", topic.sow ? count(topic.records) : "–"],
     ["Subscriptions", count(topic.subscriptions)],
     ["Newest change", changed(topic, answer, seen)],
   ];
-  return html`<dl class="facts card">${facts.map(([name, value, title]) => html`<div><dt title=${title}>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="facts card">${facts.map(([name, value]) => html`<div><dt><${Term} word=${name} /></dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 // What a view is computed from, and by, and what it reflects of that. `topics` are those that the user may read.
@@ -68,6 +68,8 @@ function heldBy({ transaction }) {
 // How many offsets of the log come after a position, which is `offset.n` where one record of the log makes several changes.
 const lagAfter = (position, { begin, end }) => Math.max(0, end - Math.max(begin, Math.floor(Number(position)) + 1));
 
+const Head = ({ words }) => words.map((word) => html`<th scope="col" class="number"><${Term} word=${word} /></th>`);
+
 // `inLog` are the offsets that Kafka keeps of the log, by partition, if they are of the same instant: then the lag is
 // what these figures say, and not that of the instant at which the service last asked Kafka.
 function Partitions({ topic, inLog }) {
@@ -78,7 +80,7 @@ function Partitions({ topic, inLog }) {
   // The service measures the seconds at another instant than that of the offsets: with no lag, nothing is behind.
   const secondsOf = (one) => (lagOf(one) === 0 ? "0.0" : one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1));
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
-    <thead><tr><th scope="col" class="number">Partition</th><th scope="col" class="number" title="The last offset of the log that is in the answers; after a point, which of its changes, where it makes several">Position</th>${inLog && html`<th scope="col" class="number" title="The first and the last offset that Kafka keeps of the log">Offsets in the log</th>`}<th scope="col" class="number" title=${inLog ? "Offsets of the log after the position: records that are not in the answers yet, and ends of transactions" : "Records of the log that are not in the answers yet"}>Lag</th><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
+    <thead><tr><th scope="col" class="number">Partition</th><${Head} words=${["Position", ...(inLog ? ["Offsets in the log"] : []), inLog ? "Lag" : "Lag (records)"]} /><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
     <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
       <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${secondsOf(one)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
@@ -90,13 +92,15 @@ const haveEqual = (indexes) => new Set(indexes.map((one) => one.bytes)).size < i
 function Indexes({ indexes }) {
   if (!indexes.length) return html`<p class="muted">No query has needed an index yet.</p>`;
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="indexes"><table class="list dense folding">
-    <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><th scope="col" class="number" title="Queries that it found or sorted records for">Uses</th></tr></thead>
+    <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><${Head} words=${["Uses"]} /></tr></thead>
     <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" data-label="Uses">${count(one.uses)}</td></tr>`)}</tbody>
   </table></div>
   ${haveEqual(indexes) && html`<p class="muted">Indexes of fields with nothing but numbers have equal sizes: 9 bytes for each number that they have room for.</p>`}`;
 }
 
 const duration = (ms) => (ms === undefined ? "–" : Number(ms) < 0 ? "without limit" : Number(ms) === 0 ? "none" : span(Number(ms) / 1000));
+
+const isCompacted = (settings) => settings["cleanup.policy"].includes("compact");
 
 // What each Kafka topic of a topic holds; of a view, the log has what it is computed from.
 const holds = (kind, topic) =>
@@ -106,23 +110,26 @@ function KafkaTopics({ topic, found, error }) {
   if (error) return html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`;
   if (!found) return html`<p class="muted" role="status">Asking Kafka…</p>`;
   return html`<div class="card scroll" tabindex="0" role="region" aria-label="Kafka topics"><table class="list dense folding">
-    <thead><tr><th scope="col">Kafka topic</th><th scope="col">Holds</th><th scope="col" class="number" title="From the first offset that is kept to the end, of all partitions; where Kafka compacts, some between are gone">Offsets kept</th><th scope="col" title="Whether Kafka deletes what is old, or keeps the newest of each key">Cleanup</th><th scope="col">Kept for</th><th scope="col">Compacted after</th><th scope="col">Consumer groups</th></tr></thead>
+    <thead><tr><th scope="col">Kafka topic</th><th scope="col">Holds</th><${Head} words=${["Offsets kept"]} /><th scope="col"><${Term} word="Cleanup" /></th><th scope="col">Kept for</th><th scope="col">Compacted after</th><th scope="col">Consumer groups</th></tr></thead>
     <tbody>${found.map(({ kind, kafka_topic: name, settings, partitions, consumer_groups: groups }) => html`<tr><th scope="row"><code>${name}</code></th>
       <td data-label="Holds">${holds(kind, topic)}</td>
-      <td class="number" data-label="Offsets kept">${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>
+      <td class="number" data-label="Offsets kept">${isCompacted(settings) && "up to "}${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>
       <td data-label="Cleanup">${settings["cleanup.policy"]}</td><td data-label="Kept for">${settings["cleanup.policy"] === "compact" ? "–" : duration(settings["retention.ms"])}</td>
-      <td data-label="Compacted after">${settings["cleanup.policy"].includes("compact") ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
+      <td data-label="Compacted after">${isCompacted(settings) ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
       <td class="groups" data-label="Consumer groups">${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
   </table></div>
   ${found.some(({ kind }) => kind === "changes") && html`<p class="muted">A record of the log makes one change, several or none, and a materializer that has been restarted writes some of them again: the log and the changes may have different numbers of offsets.</p>`}`;
 }
+
+// What the key of a message is.
+const keyName = (kind) => (kind === "changes" ? "SOW key" : "Kafka key");
 
 // Where a message comes from: of a dead letter the place in the log, of a change the record.
 function Key({ one, kind }) {
   if (one.key === null) return null;
   const [, partition, position] = (kind === "dead" && /^(\d+)@([\d.]+)$/.exec(one.key)) || [];
   if (partition) return html`<span class="muted">from the log, partition ${partition} position ${position}</span>`;
-  return html`<span class="muted" title=${kind === "changes" ? SOW_KEY : undefined}>${kind === "changes" ? "record key" : "Kafka key"}</span> <code>${one.key}</code>`;
+  return html`<span class="muted">${keyName(kind)}</span> <code>${one.key}</code>`;
 }
 
 function Message({ one, kind, topic, seen, onRetry, onReason }) {
@@ -167,7 +174,7 @@ function Tail({ topic, route, seen, onRead, onRetry }) {
   return html`
     <div class="tail-bar">
       <div class="switch" role="group" aria-label="which messages">${Object.entries(TAILS).map(([name, title]) => html`<button type="button" aria-pressed=${kind === name} onClick=${() => change({ tail: name, reason: "" })}>${title}</button>`)}</div>
-      <form onSubmit=${(event) => { event.preventDefault(); change({ key: key.trim() }); }}><label class="field">${kind === "changes" ? "Record key" : "Kafka key"} <input class="mono" value=${key} placeholder="any" onInput=${(event) => setKey(event.target.value)} /></label></form>
+      <form onSubmit=${(event) => { event.preventDefault(); change({ key: key.trim() }); }}><label class="field"><${Term} word=${keyName(kind)} /> <input class="mono" value=${key} placeholder="any" onInput=${(event) => setKey(event.target.value)} /></label></form>
       <button type="button" onClick=${() => look((number) => number + 1)}>Read again</button>
       ${reason && html`<span class="chip warn">${reason}</span><button type="button" class="small" onClick=${() => change({ reason: "" })}>every reason</button>`}
     </div>

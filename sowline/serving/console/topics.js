@@ -4,7 +4,7 @@ import { kindOf, isComputed } from "./origin.js";
 import { usePolled } from "./polled.js";
 import { OVER, Spark, meanOf, ratesOf } from "./rates.js";
 import { bytes, count, plural, rate, second, span } from "./text.js";
-import { IndexKind } from "./words.js";
+import { IndexKind, Term } from "./words.js";
 import { writeRoute } from "./route.js";
 import { loadEngine } from "./sheet.js";
 
@@ -134,12 +134,8 @@ export function Topics() {
           <table class="list topics">
             <thead><tr>
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number changes" title="Changes a second that this query service applied: the mean of the last ten seconds, and a line of the last minute; dotted where nothing was measured, because this page was not open">Changes/s ${OVER}</th>
-              <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
-              <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag (records)</th>
-              <th scope="col" class="number" title="Input that could not be applied, as Kafka keeps it">Dead letters</th>
-              <th scope="col" class="number" title="Live subscriptions of all clients">Subscriptions</th>
-              <th scope="col" class="number" title="How many, and their memory">Indexes</th>
+              <th scope="col" class="number changes"><${Term} word="Changes/s ${OVER}" /></th>
+              ${["Newest change", "Lag (records)", "Dead letters", "Subscriptions", "Indexes"].map((word) => html`<th scope="col" class="number"><${Term} word=${word} /></th>`)}
             </tr></thead>
             <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} topics=${topics} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>
           </table>

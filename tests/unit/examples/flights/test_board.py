@@ -17,7 +17,7 @@ FLIGHT = {
     "time_hour": "2013-01-01T10:00:00Z",
     "origin": "JFK",
     "dest": "BQN",
-    "sched_dep_time": "05:45",
+    "sched_dep_local": "05:45",
     "status": "late",
 }
 DEPARTED = {**FLIGHT, "status": "departed late", "dep_delay_min": 38}
@@ -95,7 +95,7 @@ def test_crowded_board() -> None:
     """A board that does not fit shows the flights that are due first, and says how many more there are."""
     board = Board("JFK")
     for number in range(5):
-        board.take(message("publish", {**FLIGHT, "flight": number, "sched_dep_time": f"08:{50 - number}"}))
+        board.take(message("publish", {**FLIGHT, "flight": number, "sched_dep_local": f"08:{50 - number}"}))
     text = shown(board, rows_max=2)
     assert "08:46" in text
     assert "09:00" not in text
@@ -104,8 +104,8 @@ def test_crowded_board() -> None:
 
 def test_order() -> None:
     """Flights stand in the order in which they were due, across midnight too."""
-    late = {**FLIGHT, "time_hour": "2013-01-02T04:00:00Z", "sched_dep_time": "23:59"}
-    early = {**FLIGHT, "time_hour": "2013-01-02T10:00:00Z", "sched_dep_time": "05:00"}
+    late = {**FLIGHT, "time_hour": "2013-01-02T04:00:00Z", "sched_dep_local": "23:59"}
+    early = {**FLIGHT, "time_hour": "2013-01-02T10:00:00Z", "sched_dep_local": "05:00"}
     assert by_departure([early, late]) == [late, early]
 
 

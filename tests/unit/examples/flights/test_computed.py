@@ -5,14 +5,14 @@ from typing import Any
 import orjson
 
 from examples.flights.computed import GROUPED_BY, group_text, recompute_views, view_difference
-from examples.flights.data import Airport, read_airports
+from examples.flights.data import Airport, flights_csv, read_airports, read_flights
 from examples.flights.demo import TOPICS_FILE
 from sowline.config.topics import load_topics
 
 HOUSTON = Airport("IAH", "George Bush Intercontinental", 29.98, -95.34)
 MOMENT = "2013-01-01T10:05:00Z"
 LATER = "2013-01-01T12:00:00Z"
-SCHEDULED = {"carrier": "UA", "hour": 5, "dest": "IAH", "status": "scheduled", "moment": MOMENT}
+SCHEDULED = {"carrier": "UA", "hour_local": 5, "dest": "IAH", "status": "scheduled", "moment": MOMENT}
 
 
 def landed(dest: str, departure: int, arrival: int) -> dict[str, Any]:
@@ -31,12 +31,12 @@ def test_delays() -> None:
     flights = [
         landed("IAH", 4, 0) | {"moment": LATER},
         landed("SJU", 7, 0),
-        landed("IAH", 1, 0) | {"hour": 6},
+        landed("IAH", 1, 0) | {"hour_local": 6},
     ]
     flights.append(SCHEDULED)
     assert list(recompute_views(flights, [])["delays"].values()) == [
-        {"carrier": "UA", "hour": 5, "flights": 2, "delay_min": 5.5, "worst_min": 7, "moment": LATER},
-        {"carrier": "UA", "hour": 6, "flights": 1, "delay_min": 1, "worst_min": 1, "moment": MOMENT},
+        {"carrier": "UA", "hour_local": 5, "flights": 2, "delay_min": 5.5, "worst_min": 7, "moment": LATER},
+        {"carrier": "UA", "hour_local": 6, "flights": 1, "delay_min": 1, "worst_min": 1, "moment": MOMENT},
     ]
 
 
@@ -57,7 +57,9 @@ def test_a_flight_and_its_group_have_one_text() -> None:
     for view, groups in recompute_views([flight], []).items():
         assert [group_text(view, body) for body in groups.values()] == list(groups)
         assert [group_text(view, flight)] == list(groups)
-    assert group_text("delays", {"carrier": "UA"}) != group_text("delays", {"carrier": "UA", "hour": "None"})
+    assert group_text("delays", {"carrier": "UA"}) != group_text(
+        "delays", {"carrier": "UA", "hour_local": "None"}
+    )
 
 
 def test_difference_of_a_view() -> None:
@@ -87,7 +89,9 @@ def test_the_flights_have_one_order() -> None:
     assert flights.partitions == 1
 
 
-def test_airports_of_the_data_set() -> None:
-    """Each airport has a code of its own."""
+def test_each_destination_has_a_name() -> None:
+    """Also those that the data set has no row for; each airport has a code of its own."""
     airports = read_airports()
-    assert len({airport.faa for airport in airports}) == len(airports) == 1458
+    names = {airport.faa: airport.name for airport in airports}
+    assert len(names) == len(airports) == 1462
+    assert all(names[flight.dest] for flight in read_flights(flights_csv()))

@@ -15,9 +15,9 @@ SCHEDULE = {
     "origin": "EWR",
     "dest": "IAH",
     "distance_miles": 1400,
-    "hour": 5,
-    "sched_dep_time": "05:15",
-    "sched_arr_time": "08:19",
+    "hour_local": 5,
+    "sched_dep_local": "05:15",
+    "sched_arr_local": "08:19",
 }
 
 
@@ -42,12 +42,12 @@ def test_landed() -> None:
     """A departure and an arrival add to the record, and change its status and moment."""
     record = after(PUNCTUAL, 3)
     arrival = {
-        "arr_time": "08:30",
+        "arr_local": "08:30",
         "arr_delay_min": 11,
         "air_time_min": 227,
         "moment": "2013-01-01T14:30:00Z",
     }
-    assert record == {**SCHEDULE, "dep_time": "05:17", "dep_delay_min": 2, **arrival, "status": "landed"}
+    assert record == {**SCHEDULE, "dep_local": "05:17", "dep_delay_min": 2, **arrival, "status": "landed"}
 
 
 def test_late() -> None:
