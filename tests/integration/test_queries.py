@@ -14,6 +14,7 @@ import pytest
 from sowline.model.key import sow_key
 from tests.integration.services import Service, System, system
 from tests.integration.wire import Json, Wire, laid_over, wire
+from tests.waiting import wait_for
 
 RECORDS = 10_000
 """In the topic `long`: more than the buffers between a service and a client that does not read can hold."""
@@ -486,7 +487,7 @@ def test_end_before_the_beginning(client: Wire, served: Served) -> None:
     failures = {message["reason"] for message in client.heartbeat() if message["command"] == "ack"}
     assert failures <= {"query aborted"}
     assert client.heartbeat() == []
-    assert served.query.metric("sowline_subscriptions_live") == 0
+    wait_for(lambda: served.query.metric("sowline_subscriptions_live") == 0, "nothing to be live")
     assert "never awaited" not in served.query.log
 
 
