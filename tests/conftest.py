@@ -38,9 +38,6 @@ SUITES = {
 QUICK = {"unit", "property", "docs"}
 """Suites of which `make check` runs the quick tests."""
 
-SHUFFLED = SUITES.keys() - {"integration"}
-"""Suites whose tests run in a random order. In the others, the tests of a module share topics, which fill up."""
-
 OWN_SPARKS = {
     "tests/spark/test_demo.py",
     "tests/spark/test_lake.py",
@@ -119,11 +116,10 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Mark tests by their suite, and sort the suites and modules; in a module of `SHUFFLED`, the order is random.
+    """Mark tests by their suite, and sort the suites and modules; in a module, the order is random.
 
     Of several processes one has all tests of a Spark session, and begins with them: nothing else takes as long.
     """
-    as_written = {item: number for number, item in enumerate(items)}
     modules = {module: number for number, module in enumerate(dict.fromkeys(map(_module_of, items)))}
     for item in items:
         if (suite := _suite(item)) in SUITES:
@@ -141,12 +137,11 @@ def pytest_collection_modifyitems(
     is_one_of_several = hasattr(config, "workerinput")
     order = {suite: number for number, suite in enumerate(SUITES)}
 
-    def position(item: pytest.Item) -> tuple[int, int, int]:
-        module, suite = _module_of(item), _suite(item)
-        number = 0 if suite in SHUFFLED else as_written[item]
+    def position(item: pytest.Item) -> tuple[int, int]:
+        module = _module_of(item)
         if is_one_of_several and _needs_session(module):
-            return -1, modules[module], number
-        return order.get(suite, len(order)), modules[module], number
+            return -1, modules[module]
+        return order.get(_suite(item), len(order)), modules[module]
 
     items.sort(key=position)
 

@@ -34,6 +34,7 @@ class Desk:
         self.views: list[Service] = []
         self.materializers: list[Service] = []
         self.held: dict[int, dict[str, Any]] = {}
+        """What all tests have left: random orders below 200, and others of which each test has its own."""
 
     def write(self, dice: random.Random, commands: int) -> None:
         """Publish, update and delete random orders."""

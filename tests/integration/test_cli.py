@@ -26,6 +26,8 @@ from tests.integration.services import ROOT, http_status
 from tests.waiting import SECONDS_MAX, wait_for
 
 SOWLINE = Path(sys.executable).with_name("sowline")
+WRITERS = 11
+"""Tests that have a topic of their own."""
 
 
 class Up:
@@ -34,6 +36,7 @@ class Up:
     def __init__(self, directory: Path, topic: str, *options: str, topics: str = "") -> None:
         """Start one with a topic of this name and its fanout, or with all that `topics` defines."""
         self.topic = topic
+        self.unwritten: list[str] = []
         self.log = directory / "up.log"
         (directory / "topics.yaml").write_text(
             topics
@@ -80,6 +83,12 @@ class Up:
             found |= set(children)
         return found
 
+    def wait_for_services(self) -> set[int]:
+        """Wait until all services of one over a Kafka run; return their ids."""
+        return wait_for(
+            lambda: found if len(found := self.descendants()) == 4 else None, "all services to run"
+        )
+
     def wait(self) -> int:
         """Wait for the end and return the exit code."""
         assert self.process.stdout is not None
@@ -117,8 +126,14 @@ def _state(pid: int) -> str:
 
 @pytest.fixture(scope="module")
 def up(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """`sowline up` over the tests' Kafka."""
-    made = Up(tmp_path_factory.mktemp("up"), f"t{uuid.uuid4().hex[:12]}-cli", "--kafka", kafka)
+    """`sowline up` over the tests' Kafka, with a topic for tests that need no records, and others."""
+    topic, *others = (f"t{uuid.uuid4().hex[:12]}-cli" for _ in range(1 + WRITERS))
+    defined = [f"{{name: {name}, key: /id, partitions: 2}}" for name in (topic, *others)]
+    topics = (
+        f"topics: [{', '.join(defined)}]\nfanouts: [{{name: {topic}, topic: {topic}, filter: '/id > 0'}}]\n"
+    )
+    made = Up(tmp_path_factory.mktemp("up"), topic, "--kafka", kafka, topics=topics)
+    made.unwritten = others
     try:
         yield made
     finally:
@@ -137,6 +152,7 @@ class Shell:
     def __init__(self, url: str, topic: str) -> None:
         usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         self.url = url
+        self.topic = topic
         self.environment = usual | {
             "SOWLINE_URL": url,
             "TOPIC": topic,
@@ -174,7 +190,13 @@ class Shell:
 
 @pytest.fixture
 def shell(addresses: dict[str, Any], up: Up) -> Shell:
-    """A shell that knows the service."""
+    """A shell that knows the service, and an empty topic of the test's own."""
+    return Shell(addresses["url"], up.unwritten.pop())
+
+
+@pytest.fixture
+def reader(addresses: dict[str, Any], up: Up) -> Shell:
+    """A shell for a test that needs no records: it shares an empty topic with others."""
     return Shell(addresses["url"], up.topic)
 
 
@@ -219,7 +241,7 @@ def test_pipes(shell: Shell) -> None:
     shell.lines(f"sowline delete $TOPIC --key {full[1]['sow_key']}")
     shell.lines("""sowline delete $TOPIC -d '{"id":2}'""")
     wait_for_sow(shell, records[2:3])
-    (topic,) = shell.lines("sowline topics")
+    (topic,) = (one for one in shell.lines("sowline topics") if one["name"] == shell.topic)
     assert (topic["records"], topic["key"]) == (1, ["/id"])
     shell.lines("sowline delete $TOPIC -f 1=1")
     wait_for_sow(shell, [])
@@ -273,10 +295,10 @@ for text in sys.argv[1:]:
 """Starts a subscriber for each argument, and interrupts it after so many lines and seconds: `2+0.001`."""
 
 
-def test_interrupted_at_any_moment(shell: Shell) -> None:
+def test_interrupted_at_any_moment(reader: Shell) -> None:
     """Ctrl-C ends a subscriber whenever it comes; once it has begun to print, without a word and with exit code 0."""
     moments = [f"0+{n / 100}" for n in range(15)] + [f"{1 + n % 2}+{n / 10_000}" for n in range(15)]
-    done = shell.run(f"exec {sys.executable} -c {shlex.quote(FORKS)} {' '.join(moments)}")
+    done = reader.run(f"exec {sys.executable} -c {shlex.quote(FORKS)} {' '.join(moments)}")
     ended = [line.split() for line in done.stdout.splitlines()]
     assert ([moment for moment, _ in ended], done.stderr) == (moments, "")
     assert {code for moment, code in ended if not moment.startswith("0")} == {"0"}
@@ -319,14 +341,12 @@ def test_interrupted_while_the_pipe_is_full(shell: Shell) -> None:
     finally:
         subscriber.kill()
         subscriber.communicate()
-    shell.lines("sowline delete $TOPIC -f 1=1")
 
 
 def test_reader_that_leaves(shell: Shell) -> None:
     """A pipe whose reader has had enough ends the command without a word."""
     shell.lines("seq 1 3000 | sed 's/.*/{\"id\":&}/' | sowline publish $TOPIC")
     assert shell.lines("sowline subscribe $TOPIC -b epoch -f '/id > 5' | head -n 2")
-    shell.lines("sowline delete $TOPIC -f 1=1")
 
 
 def on_terminal(*arguments: str, lines: int = 0, meanwhile: Callable[[], object] = list) -> list[str]:
@@ -357,15 +377,15 @@ def on_terminal(*arguments: str, lines: int = 0, meanwhile: Callable[[], object]
     return read.decode().splitlines()
 
 
-def test_topics_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+def test_topics_on_a_terminal(reader: Shell, addresses: dict[str, Any], up: Up) -> None:
     """A table there; a line of JSON each in a pipe."""
     head, *rows = on_terminal("topics", "--url", addresses["url"])
     assert head.split()[:4] == ["TOPIC", "STATE", "RECORDS", "LAG"]
     assert up.topic in [row.split()[0] for row in rows]
-    assert up.topic in [topic["name"] for topic in shell.lines("sowline topics")]
+    assert up.topic in [topic["name"] for topic in reader.lines("sowline topics")]
 
 
-def test_records_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+def test_records_on_a_terminal(shell: Shell) -> None:
     """A table of records; a subscription marks what is new, what has changed, and what has left."""
     first = ({"id": 41, "state": "open", "legs": {"a": 1}}, {"id": 42, "state": "open"})
     more = ({"id": 41, "state": "open"}, {"id": 42, "state": "done"}, {"id": 43, "state": "open"})
@@ -375,7 +395,7 @@ def test_records_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) 
         shell.lines(f"sowline publish $TOPIC --wait {bodies}")
 
     publish(*first)
-    asked = (up.topic, "--url", addresses["url"], "--filter", "/state = 'open'")
+    asked = (shell.topic, "--url", shell.url, "--filter", "/state = 'open'")
     assert on_terminal("sow", *asked, "--order-by", "/id") == [
         "ID  STATE  LEGS",
         '41  open   {"a":1}',
@@ -392,7 +412,6 @@ def test_records_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) 
     filter = shlex.quote("/state = 'open' AND /id = 42")
     (left,) = shell.lines(f"sowline subscribe $TOPIC -b epoch -o oof -f {filter} -n 2 | tail -n 1")
     assert (left["command"], left["reason"], left["data"]["id"]) == ("oof", "match", 42)
-    shell.lines("sowline delete $TOPIC -f 1=1")
 
 
 def test_commands_find_the_running_system(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
@@ -410,33 +429,32 @@ def test_commands_find_the_running_system(shell: Shell, addresses: dict[str, Any
             timeout=SECONDS_MAX,
         )
 
-    sow = run("sow", up.topic, "-f", "/id = 51")
+    sow = run("sow", shell.topic, "-f", "/id = 51")
     assert json.loads(sow.stdout) == {"id": 51}
     # This one runs in another directory, which a pipe must not hide.
     which = f"sowline: using {addresses['url']} of `sowline up` (pid {up.process.pid}, "
     assert sow.stderr == f"{which}{up.log.parent / 'topics.yaml'}), which runs in another directory\n"
     for command in (
-        ("dump", up.topic, "--from", "changes"),
-        ("verify", up.topic),
+        ("dump", shell.topic, "--from", "changes"),
+        ("verify", shell.topic),
         ("top", "--once", "--every", "0.1"),
         ("doctor",),
     ):
         ended = run(*command)
         assert which in ended.stderr, (command, ended)
-        assert up.topic in ended.stdout or command[0] == "doctor"
-    assert which not in run("dump", up.topic, "--config", "/nowhere.yaml").stderr
-    shell.lines("sowline delete $TOPIC -f 1=1")
+        assert shell.topic in ended.stdout or command[0] == "doctor"
+    assert which not in run("dump", shell.topic, "--config", "/nowhere.yaml").stderr
 
 
-def test_ways_to_ask(shell: Shell, up: Up) -> None:
+def test_ways_to_ask(shell: Shell) -> None:
     """Order, limits, keys, fields, patterns, groups and the access path of a query, as options of a command line."""
     records = [{"id": n, "g": "ab"[n % 2], "n": 10 - n} for n in range(6)]
     shell.lines(f"sowline publish $TOPIC {' '.join(shlex.quote(json.dumps(one)) for one in records)}")
     wait_for_sow(shell, records)
     page = "--order-by '/g DESC, /n' --top-n 3 --skip-n 1"
     assert [one["id"] for one in shell.lines(f"sowline sow $TOPIC {page}")] == [3, 1, 4]
-    key = sow_key(f"{up.topic}\0".encode(), "3").decode()
-    assert shell.lines(f"sowline sow ^{up.topic[:-1]}. --key {key} --key 1 -o 'select=[-/,+/n]'") == [
+    key = sow_key(f"{shell.topic}\0".encode(), "3").decode()
+    assert shell.lines(f"sowline sow ^{shell.topic[:-1]}. --key {key} --key 1 -o 'select=[-/,+/n]'") == [
         {"n": 7}
     ]
     groups = shlex.quote("grouping=[/g],projection=[/g,SUM(/n) AS /sum]")
@@ -466,7 +484,6 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
     finally:
         subscriber.kill()
         subscriber.communicate()
-    shell.lines("sowline delete $TOPIC -f 1=1")
 
 
 def test_bench(shell: Shell) -> None:
@@ -484,8 +501,6 @@ def test_bench(shell: Shell) -> None:
     assert "give --into-records" in refused.stderr
     assert len(shell.lines(f"{bench} --rate 100 --into-records")) == 4
     wait_for_sow(shell, [{"id": "bench-"}])
-    shell.lines("sowline delete $TOPIC -f 1=1")
-    wait_for_sow(shell, [])
 
 
 def test_types(shell: Shell) -> None:
@@ -518,23 +533,24 @@ def test_without_a_service(command: str) -> None:
     assert done.stderr == f"not connected: nothing listens at {url}: is `sowline up` running?\n"
 
 
-def test_integers_of_any_size_arrive_as_they_are(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+def test_integers_of_any_size_arrive_as_they_are(shell: Shell) -> None:
     """In pipes, on a terminal, and in Python's client, which can publish them, too."""
     long, record = 123456789012345678903, '{"id":61,"n":123456789012345678903}'
     shell.lines(f"sowline publish $TOPIC --wait '{record}'")
-    asked = ("sow", up.topic, "--url", addresses["url"], "--filter", "/id = 61")
+    asked = ("sow", shell.topic, "--url", shell.url, "--filter", "/id = 61")
     assert on_terminal(*asked) == ["ID                      N", f"61  {long}"]
     assert shell.run("sowline sow $TOPIC -f '/id = 61'").stdout == f"{record}\n"
-    with Client(addresses["url"]) as client:
-        (key,) = [message.sow_key for message in client.sow(up.topic, filter="/id = 61") if message.sow_key]
-        assert client.record(up.topic, "61")["n"] == client.record(up.topic, 61)["n"] == long
-        with client.local_view(up.topic, filter="/id = 61") as view:
-            assert view[key] == {"id": 61, "n": long}
-        client.publish(up.topic, {"id": 61, "n": -long}, wait=True)
-        assert [message.data["n"] for message in client.sow(up.topic, sow_keys=[key]) if message.sow_key] == [
-            -long
+    with Client(shell.url) as client:
+        (key,) = [
+            message.sow_key for message in client.sow(shell.topic, filter="/id = 61") if message.sow_key
         ]
-    shell.lines("sowline delete $TOPIC -f 1=1")
+        assert client.record(shell.topic, "61")["n"] == client.record(shell.topic, 61)["n"] == long
+        with client.local_view(shell.topic, filter="/id = 61") as view:
+            assert view[key] == {"id": 61, "n": long}
+        client.publish(shell.topic, {"id": 61, "n": -long}, wait=True)
+        assert [
+            message.data["n"] for message in client.sow(shell.topic, sow_keys=[key]) if message.sow_key
+        ] == [-long]
 
 
 @pytest.mark.parametrize(
@@ -560,9 +576,9 @@ def test_integers_of_any_size_arrive_as_they_are(shell: Shell, addresses: dict[s
         ),
     ],
 )
-def test_errors(shell: Shell, line: str, sentence: str) -> None:
+def test_errors(reader: Shell, line: str, sentence: str) -> None:
     """What can't be done is one sentence on standard error, and exit code 1."""
-    done = shell.run(line)
+    done = reader.run(line)
     assert done.returncode == 1
     assert re.fullmatch(sentence + "[^\n]*\n", done.stderr)
     assert done.stdout == ""
@@ -570,8 +586,7 @@ def test_errors(shell: Shell, line: str, sentence: str) -> None:
 
 def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
     """A service that is killed comes back, and nothing is lost."""
-    before = up.descendants()
-    assert len(before) == 4
+    before = up.wait_for_services()
     for pid in before:
         os.kill(pid, signal.SIGKILL)
     # Nobody else can get a port meanwhile: it would be taken for the service's.
@@ -580,26 +595,25 @@ def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
         pass
     shell.lines("""sowline publish $TOPIC '{"id":7}'""")
     wait_for_sow(shell, [{"id": 7}], "-f '/id = 7'")
-    assert not before & up.descendants()
+    assert not before & up.wait_for_services()
 
 
-def test_a_second_up_in_the_same_directory(shell: Shell, up: Up) -> None:
+def test_a_second_up_in_the_same_directory(reader: Shell, up: Up) -> None:
     """It says which one runs, and leaves that alone."""
-    wait_for(lambda: len(up.descendants()) == 4, "all services to run")
-    below = up.descendants()
+    below = up.wait_for_services()
     line = f"cd {up.log.parent} && sowline up --config topics.yaml --data-dir state --port auto"
-    done = shell.run(line)
-    which = f"pid {up.process.pid}, {shell.url}"
+    done = reader.run(line)
+    which = f"pid {up.process.pid}, {reader.url}"
     assert done.returncode == 1
     assert done.stderr == f"already running: {which}; it uses {up.log.parent / 'state'}\n"
     assert up.descendants() == below
 
 
-def test_an_up_whose_port_is_taken(shell: Shell, tmp_path: Path) -> None:
+def test_an_up_whose_port_is_taken(reader: Shell, tmp_path: Path) -> None:
     """Somebody who has one system already learns the option that takes any free port."""
     (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
-    port = shell.url.rpartition(":")[2]
-    done = shell.run(f"cd {tmp_path} && sowline up --port {port}")
+    port = reader.url.rpartition(":")[2]
+    done = reader.run(f"cd {tmp_path} && sowline up --port {port}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"no port: expected a free port at 127.0.0.1:{port}, got: Address already in use; stop the program that"
@@ -607,25 +621,21 @@ def test_an_up_whose_port_is_taken(shell: Shell, tmp_path: Path) -> None:
     )
 
 
-def test_killed_up_leaves_nothing_behind(shell: Shell, up: Up) -> None:
-    """However `sowline up` ends, no process stays; started again, it goes on from its state."""
-    wait_for(lambda: len(up.descendants()) == 4, "all services to run")
-    below = up.descendants()
-    up.process.kill()
-    up.wait()
-    wait_for(lambda: not alive(below), "its processes to end")
-
-
 def test_local_broker(tmp_path: Path) -> None:
-    """Without a Kafka it starts its own. Killed, it can start again at once, and Ctrl-C stops everything in order."""
+    """Without a Kafka it starts its own. However it ends, no process stays.
+
+    Killed, it can start again at once, and goes on from its state. Ctrl-C stops everything in order.
+    """
     up = Up(tmp_path, "orders")
     try:
         addresses = up.wait_ready()
         Shell(addresses["url"], up.topic).lines("""sowline publish $TOPIC '{"id":1}'""")
+        below = up.descendants()
         up.process.kill()
         up.wait()
         up = Up(tmp_path, "orders")
         addresses = up.wait_ready()
+        wait_for(lambda: not alive(below), "the processes of the first to end")
         shell = Shell(addresses["url"], up.topic)
         wait_for_sow(shell, [{"id": 1}])
         below = up.descendants()

@@ -121,8 +121,8 @@ def test_a_read_waits_for_what_a_view_reflects(desk: Desk) -> None:
     """A bookmark of the source is demanded of a view, and of a view of that view."""
     with Client(desk.query.url) as client:
         for id in (2000, 2001):
-            order = {"id": id, "customer": "late", "region": "eu", "status": "open", "qty": 99}
-            client.publish(desk.orders, order)
+            desk.held[id] = {"id": id, "customer": "late", "region": "eu", "status": "open", "qty": 99}
+            client.publish(desk.orders, desk.held[id])
         client.flush()
         late = "/customer = 'late'"
         bookmark = wait_for(lambda: bookmark_of(client, desk.orders, 2, filter=late), "the orders")
@@ -158,7 +158,9 @@ def test_a_read_waits_for_what_a_join_reflects(desk: Desk) -> None:
             expected = [{"id": 4000, "tier": tier}]
             assert rows(client, desk.known, filter=mine, at_least=bookmark) == expected
             assert rows(client, desk.gold, filter=mine, at_least=bookmark) == expected * (tier == "gold")
-        bookmark = client.publish(desk.customers, {"id": "nobody's", "tier": "none"}, wait=True) or ""
+        desk.held[4000] = order
+        desk.held_customers |= {"4000": customer, "nobody's": {"id": "nobody's", "tier": "none"}}
+        bookmark = client.publish(desk.customers, desk.held_customers["nobody's"], wait=True) or ""
         assert rows(client, desk.known, filter="/tier = 'none'", at_least=bookmark) == []
         wanted = parse_bookmark(bookmark)[desk.customers]
 
@@ -215,6 +217,7 @@ def test_subscribers_see_groups_come_and_go(desk: Desk) -> None:
         back = next(messages)
         assert (back.command, back.data["orders"], back.data["smallest"]) == ("publish", 2, 1)
         assert next(page).data["orders"] == 2
+    desk.held |= {3003: order(3003) | {"qty": 1}, 3004: order(3004)}
 
 
 def test_a_view_as_it_was(desk: Desk) -> None:

@@ -74,9 +74,10 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def desk(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """One desk for all tests: each leaves the file as it was."""
+    """One desk with an order for all tests: each leaves the file and the order as they were."""
     made = Desk(kafka, tmp_path_factory.mktemp("desk"))
     try:
+        made.publish("orders", '{"id":1,"no":2}')
         yield made
     finally:
         made.up.close()
@@ -113,7 +114,6 @@ def test_a_new_topic_is_planned_and_applied(desk: Desk) -> None:
 
 def test_what_can_not_take_effect_stops_apply(desk: Desk) -> None:
     """Unless the rest is asked for; then `status` names what is left."""
-    desk.publish("orders", '{"id":1,"no":2}')
     file = desk.write(desk.text(desk.topic("deals"), "key: /no"))
     plan = {one["name"]: one for one in desk.lines(3, "plan", file, "--json")}
     orders = plan[f"{desk.name}-orders"]

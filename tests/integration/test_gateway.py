@@ -24,24 +24,27 @@ FILTER = next(filter for filter in FILTERS if filter)
 
 
 class Sharded(NamedTuple):
-    """A topic, two replicas of each of three shards, and a gateway."""
+    """Topics, two replicas of each of three shards, and a gateway."""
 
     system: System
-    topic: str
+    loaded: str
+    counted: str
+    written: str
     nodes: list[Service]
     gateway: Service
 
-    def gateway_records(self) -> int:
-        """Return how many records the gateway has, by its list of topics."""
+    def gateway_records(self, topic: str) -> int:
+        """Return how many records of a topic the gateway has, by its list of topics."""
         found = json.loads(http_text(f"{self.gateway.url}/v1/topics"))["topics"]
-        return int(found[0]["records"])
+        return next(int(one["records"]) for one in found if one["name"] == topic)
 
 
 @pytest.fixture(scope="module")
 def sharded(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
     """A running system whose query services hold a third of the partitions each."""
-    name = f"t{uuid.uuid4().hex[:12]}-sharded"
-    topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    loaded, counted, written = (f"{prefix}-{name}" for name in ("loaded", "counted", "written"))
+    topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS} for name in (loaded, counted, written)]
     with system(kafka, tmp_path_factory.mktemp("sharded"), topics) as made:
         nodes = [made.node(f"{number}/3") for number in (0, 1, 2, 0, 1, 2)]
         gateway = made.service("gateway", nodes=",".join(node.url for node in nodes))
@@ -50,7 +53,7 @@ def sharded(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sh
             service.start()
         for service in (*nodes, gateway):
             service.wait_ready()
-        yield Sharded(made, name, nodes, gateway)
+        yield Sharded(made, loaded, counted, written, nodes, gateway)
 
 
 def holds(wanted: Mapping[str, Body], view: LocalView) -> bool:
@@ -60,7 +63,7 @@ def holds(wanted: Mapping[str, Body], view: LocalView) -> bool:
 
 def test_views_equal_the_model_while_processes_are_killed(sharded: Sharded) -> None:
     """Nodes and the gateway are killed under load: clients lose no change, and queries lack no record."""
-    made, topic, nodes, gateway = sharded
+    made, topic, nodes, gateway = sharded.system, sharded.loaded, sharded.nodes, sharded.gateway
     with (
         Client(gateway.url) as client,
         client.local_view(topic) as whole,
@@ -86,21 +89,29 @@ def test_views_equal_the_model_while_processes_are_killed(sharded: Sharded) -> N
 
 def test_each_node_reads_only_its_partitions(sharded: Sharded) -> None:
     """From Kafka it fetches no bytes of others: its consumer is assigned to its own."""
-    for node in sharded.nodes:
-        records = node.metric(f'sowline_records{{topic="{sharded.topic}"}}')
-        assert records == 0 or records < sharded.gateway_records()
-    assert sum(node.metric("sowline_records") for node in sharded.nodes[:3]) == sharded.gateway_records()
+    topic, count = sharded.counted, 60
+    sharded.system.write(topic, *({"id": number} for number in range(count)))
+    replicas = sharded.nodes[:3], sharded.nodes[3:]
+
+    def held(node: Service) -> float:
+        return node.metric(f'sowline_records{{topic="{topic}"}}')
+
+    def counts() -> list[float]:
+        return [sharded.gateway_records(topic), *(sum(map(held, one)) for one in replicas)]
+
+    wait_for(lambda: counts() == [count] * 3, "all to have their records")
+    assert all(held(node) < count for node in sharded.nodes)
 
 
 def test_a_node_refuses_other_clients(sharded: Sharded) -> None:
     """Its answer would lack the other shards' records."""
-    answer = post_commands(sharded.nodes[0].url, sharded.topic, "sow", b"", "")
+    answer = post_commands(sharded.nodes[0].url, sharded.written, "sow", b"", "")
     assert (answer["status"], answer["reason"]) == (421, "gateway required")
 
 
 def test_writes_and_fields(sharded: Sharded) -> None:
     """A write's outcome comes back through the gateway, and a node that it asks knows the fields."""
-    url, topic = sharded.gateway.url, sharded.topic
+    url, topic = sharded.gateway.url, sharded.written
     lines = b"\n".join(b'{"id": "written %d", "desk": "NY"}' % number for number in range(20))
     answer = post_commands(url, topic, "publish", lines, "application/x-ndjson", ack="processed")
     assert (answer["status"], answer["outcomes"]) == (200, {"applied": 20})
@@ -111,7 +122,7 @@ def test_writes_and_fields(sharded: Sharded) -> None:
 
 def test_pages_far_down(sharded: Sharded) -> None:
     """Pages after many records continue each other, and together are what a query without a page finds."""
-    url, topic = sharded.gateway.url, sharded.topic
+    url, topic = sharded.gateway.url, sharded.written
     lines = b"\n".join(b'{"id": "deep %d", "rank": %d}' % (number, number % 7) for number in range(1500))
     answer = post_commands(url, topic, "publish", lines, "application/x-ndjson", ack="processed")
     assert (answer["status"], answer["outcomes"]) == (200, {"applied": 1500})

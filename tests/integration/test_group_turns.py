@@ -17,8 +17,9 @@ BACKLOG_BYTES = 64 * 1024
 
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Many records, and a service that lets little wait for a client."""
-    topics: dict[str, Json] = {"orders": {"key": "/id", "partitions": 2}, "few": {"key": "/id"}}
+    """Many records, a topic of few for each test, and a service that lets little wait for a client."""
+    topics: dict[str, Json] = {"orders": {"key": "/id", "partitions": 2}}
+    topics |= {name: {"key": "/id"} for name in ("waiting", "aborted", "nested", "ordered")}
     directory = tmp_path_factory.mktemp("turns")
     with serve(kafka, directory, topics, backlog_bytes_max=BACKLOG_BYTES, ring_changes_max=50) as served:
         served["orders"].write(*({"id": number, "text": "x" * 40} for number in range(RECORDS)))
@@ -27,7 +28,7 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 def test_subscriptions_wait_for_the_end_of_a_group(served: Served) -> None:
     """A slow client's: live changes, a page and a replay come behind it, none is lost and none comes twice."""
-    orders, few = served["orders"], served["few"]
+    orders, few = served["orders"], served["waiting"]
     with wire(served.query.url, receive_bytes=4096) as slow:
         slow.send("subscribe", topic=few.name, sub_id="live", options="oof", ack_type="processed")
         slow.send(
@@ -76,7 +77,7 @@ def test_subscriptions_wait_for_the_end_of_a_group(served: Served) -> None:
 
 def test_an_aborted_group_lets_the_next_begin(served: Served) -> None:
     """What was sent of it is void; what waited comes behind its failure."""
-    orders, few = served["orders"], served["few"]
+    orders, few = served["orders"], served["aborted"]
     with wire(served.query.url, receive_bytes=4096) as slow:
         slow.send("subscribe", topic=few.name, sub_id="live", filter="/aborted = 1", ack_type="processed")
         slow.receive()
@@ -97,7 +98,7 @@ def test_an_aborted_group_lets_the_next_begin(served: Served) -> None:
 
 def test_a_query_within_the_loop_over_another(served: Served) -> None:
     """The library's client reads on for the answer, though its caller has not read what came before it."""
-    few = served["few"]
+    few = served["nested"]
     id = uuid.uuid4().hex
     few.write({"id": id})
     with Client(served.query.url) as client:
@@ -110,7 +111,7 @@ def test_a_query_within_the_loop_over_another(served: Served) -> None:
 
 def test_live_messages_follow_groups_in_flight(served: Served, client: Wire) -> None:
     """Of a subscription, what is told before and behind a group of another keeps its order."""
-    few = served["few"]
+    few = served["ordered"]
     client.send("subscribe", topic=few.name, sub_id="s", filter="/order > 0", ack_type="processed")
     client.receive()
     for number in range(1, 6):

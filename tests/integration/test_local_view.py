@@ -17,7 +17,10 @@ from tests.integration.load import Publishers, new_seed
 from tests.integration.services import Service, System, system
 from tests.waiting import SECONDS_MAX, let_pass
 
-KINDS = ("followed", "killed", "saved", "shared", "replaced", "async", "callbacks", "page")
+KINDS = (
+    *("followed", "killed", "saved", "shared", "replaced", "replaced-under-load"),
+    *("async", "callbacks", "closed", "left", "page"),
+)
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 
 READINGS: list[dict[str, Any]] = [
@@ -302,7 +305,7 @@ def test_a_view_is_replaced(served: Served) -> None:
 
 def test_views_are_replaced_during_changes_and_lost_connections(served: Served, running: Service) -> None:
     """However often, and wherever the service is killed: in the end each shows what was asked for last."""
-    topic, seed = served.names["replaced"], new_seed()
+    topic, seed = served.names["replaced-under-load"], new_seed()
     dice = random.Random(seed)
     filters = ["/qty > 50", "/region = 'north'", "/qty < 30 OR /more/level = 2", ""]
     with (
@@ -400,9 +403,9 @@ def test_closing_the_client_ends_its_views(served: Served) -> None:
         entered.set()
         go_on.wait(SECONDS_MAX)
 
-    client = Client(served.url)
-    view = client.local_view(served.names["async"])
-    held = client.local_view(served.names["callbacks"], filter="/id = 77", on_insert=hold)
+    topic, client = served.names["closed"], Client(served.url)
+    view = client.local_view(topic)
+    held = client.local_view(topic, filter="/id = 77", on_insert=hold)
     view.__enter__()
     held.__enter__()
 
@@ -414,7 +417,7 @@ def test_closing_the_client_ends_its_views(served: Served) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    served.system.write(served.names["callbacks"], {"id": 77})
+    served.system.write(topic, {"id": 77})
     assert entered.wait(SECONDS_MAX)
     client.close()
     waiting.join(SECONDS_MAX)
@@ -425,12 +428,12 @@ def test_closing_the_client_ends_its_views(served: Served) -> None:
         assert one.error.reason == "disconnected"
     assert failed == [view.error]
     with pytest.raises(SowlineError, match="closed"):
-        client.local_view(served.names["async"]).__enter__()
+        client.local_view(topic).__enter__()
 
 
 def test_a_callback_that_ends_the_program_ends_its_view(served: Served) -> None:
     """As far as that can be done from its thread; anyone who waits is told."""
-    topic = served.names["async"]
+    topic = served.names["left"]
 
     def leave(*_: object) -> None:
         raise SystemExit(3)

@@ -218,7 +218,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 class Formats:
-    """A topic of each type, the services over them, and fanouts of each in its own type."""
+    """A topic of each type, and the services over them."""
 
     def __init__(self, made: System, names: dict[str, str], services: dict[str, Service]) -> None:
         self.system = made
@@ -244,45 +244,61 @@ class Formats:
 
 
 @pytest.fixture(scope="module")
-def formats(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Formats]:
-    """All services, and a topic and a fanout of each type."""
+def both(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Formats, Formats]]:
+    """All services, and twice a topic of each type: the first of them is clients', the second has a fanout."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = {kind: f"{prefix}-{kind}" for kind in KINDS}
-    topics = [{"name": names[kind], "message_type": kind, **KINDS[kind].definition} for kind in KINDS]
-    fanouts = [{"name": names[kind], "topic": names[kind], "as": kind, "options": "oof"} for kind in KINDS]
+    names, fanned = ({kind: f"{prefix}-{kind}{end}" for kind in KINDS} for end in ("", "-fanned"))
+    topics = [
+        {"name": those[kind], "message_type": kind, **KINDS[kind].definition}
+        for those in (names, fanned)
+        for kind in KINDS
+    ]
+    fanouts = [{"name": fanned[kind], "topic": fanned[kind], "as": kind, "options": "oof"} for kind in KINDS]
     with system(kafka, tmp_path_factory.mktemp("formats"), topics, fanouts) as made:
         services = {name: made.service(name).start() for name in ("materializer", "query_service", "fanout")}
         for service in services.values():
             service.wait_ready()
-        yield Formats(made, names, services)
+        yield Formats(made, names, services), Formats(made, fanned, services)
+
+
+@pytest.fixture
+def formats(both: tuple[Formats, Formats]) -> Formats:
+    """The topics of clients: a test leaves at most the record that it knows."""
+    return both[0]
+
+
+@pytest.fixture
+def fanned(both: tuple[Formats, Formats]) -> Formats:
+    """The topics with a fanout in their own type: one test has each."""
+    return both[1]
 
 
 @kinds
-def test_messages_deltas_and_what_is_no_message(formats: Formats, kind: str) -> None:
+def test_messages_deltas_and_what_is_no_message(fanned: Formats, kind: str) -> None:
     """A record is JSON to clients, and the producer's bytes to those who ask for them and to readers of a fanout.
 
     A message that can't be read is a dead letter, as it came. It does no harm to others.
     """
     given = KINDS[kind]
-    formats.write(kind, given.message)
-    [record] = formats.records(kind)
+    fanned.write(kind, given.message)
+    [record] = fanned.records(kind)
     assert _visible(record) == given.record
-    assert formats.records(kind, "format=native") == [given.message]
-    formats.write(kind, given.delta, "delta_publish")
-    [record] = formats.records(kind)
+    assert fanned.records(kind, "format=native") == [given.message]
+    fanned.write(kind, given.delta, "delta_publish")
+    [record] = fanned.records(kind)
     assert _visible(record) == given.after
-    assert formats.records(kind, "format=native") == [given.after_message]
+    assert fanned.records(kind, "format=native") == [given.after_message]
     if given.hostile:
-        formats.write(kind, given.hostile, key="other")
-        [letter] = formats.system.read(f"{formats.names[kind]}.dead")
+        fanned.write(kind, given.hostile, key="other")
+        [letter] = fanned.system.read(f"{fanned.names[kind]}.dead")
         assert headers_of(letter)["sow.reason"] == b"bad message"
         assert letter.value() == given.hostile
-    output = next(one for one in formats.system.topics.fanouts if one.topic == formats.names[kind]).output
+    output = next(one for one in fanned.system.topics.fanouts if one.topic == fanned.names[kind]).output
     messages = wait_for(
-        lambda: (found := formats.system.read(output))[1:] and found, "the fanout to write both states"
+        lambda: (found := fanned.system.read(output))[1:] and found, "the fanout to write both states"
     )
     assert [message.value() for message in messages] == [given.message, given.after_message]
-    assert [_visible(record) for record in formats.records(kind)] == [given.after]
+    assert [_visible(record) for record in fanned.records(kind)] == [given.after]
 
 
 def _visible(record: dict[str, Any]) -> dict[str, Any]:

@@ -246,8 +246,8 @@ def pinned(reader: Schema, **given: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def topics(kafka: str, registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedTopics]:
-    """Topics that use a registry."""
+def running(kafka: str, registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedTopics]:
+    """Topics that use a registry, most of them one test's own."""
     kinds = {
         "avro": pinned(ORDER),
         "waits": pinned(ORDER),
@@ -262,13 +262,20 @@ def topics(kafka: str, registry: str, tmp_path_factory: pytest.TempPathFactory) 
         yield lent
 
 
+@pytest.fixture
+def topics(running: TypedTopics) -> Iterator[TypedTopics]:
+    """The same, for a test that lets the registry be away: it is back afterwards."""
+    yield running
+    running.relay.come_back()
+
+
 @pytest.fixture(scope="module")
-def changing(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
-    """A topic whose reader schema changes; its definition has all that messages name."""
+def changing(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedTopics]:
+    """Topics whose reader schema changes, each one test's own; their definition has all that messages name."""
     schemas = {1: {"text": ORDER.text}, 3: {"text": RENAMED.text}}
-    kinds = {"changing": pinned(WITH_STATE, schemas=schemas)}
+    kinds = {name: pinned(WITH_STATE, schemas=schemas) for name in ("refused", "rewritten")}
     with typed_topics(kafka, tmp_path_factory.mktemp("changing"), kinds) as lent:
-        yield lent["changing"]
+        yield lent
 
 
 @pytest.fixture
@@ -389,44 +396,46 @@ def test_a_registry_is_needed_once_for_each_schema(topics: TypedTopics, registry
     topic.verify()
 
 
-def test_a_reader_schema_that_can_not_read_the_records_is_refused(changing: Typed) -> None:
+def test_a_reader_schema_that_can_not_read_the_records_is_refused(changing: TypedTopics) -> None:
     """The partitions stop with a sentence, and continue under the previous schema."""
-    changing.send(ORDER, 1, id=1, qty=5)
-    assert changing.records() == [{"id": 1, "qty": 5, "state": "open"}]
-    changing.materializer.stop()
-    changing.define(avro(FIELDS[0], {"name": "qty", "type": "string"}))
-    changing.materializer.start()
-    ready = f"{changing.materializer.url}/readyz"
+    topic = changing["refused"]
+    topic.send(ORDER, 1, id=1, qty=5)
+    assert topic.records() == [{"id": 1, "qty": 5, "state": "open"}]
+    topic.materializer.stop()
+    topic.define(avro(FIELDS[0], {"name": "qty", "type": "string"}))
+    topic.materializer.start()
+    ready = f"{topic.materializer.url}/readyz"
     wait_for(lambda: "/qty" in http_refusal(ready), "the partitions to stop")
-    changing.materializer.stop()
-    changing.define(WITH_STATE)
-    changing.materializer.start().wait_ready()
+    topic.materializer.stop()
+    topic.define(WITH_STATE)
+    topic.materializer.start().wait_ready()
 
 
-def test_a_reader_schema_that_changes(changing: Typed) -> None:
+def test_a_reader_schema_that_changes(changing: TypedTopics) -> None:
     """Records are rewritten as they change, and all by a rebuild; a log that is applied again leads to the same."""
+    topic = changing["rewritten"]
     for number in (1, 2):
-        changing.send(ORDER, 1, id=number, qty=5)
-    assert changing.records() == [{"id": n, "qty": 5, "state": "open"} for n in (1, 2)]
-    changing.lose()  # before a `define` is on the log: all is made again under the first reader schema
-    changing.define(RENAMED)
-    changing.start()
-    wait_for(lambda: changing.defines() == PARTITIONS, "the definition to be changed in each partition")
-    changing.send(ORDER, 1, id=3, qty=6)
-    changing.send(RENAMED, 3, headers=delta("/id", "/state"), id=1, quantity=0, state="done")
+        topic.send(ORDER, 1, id=number, qty=5)
+    assert topic.records() == [{"id": n, "qty": 5, "state": "open"} for n in (1, 2)]
+    topic.lose()  # before a `define` is on the log: all is made again under the first reader schema
+    topic.define(RENAMED)
+    topic.start()
+    wait_for(lambda: topic.defines() == PARTITIONS, "the definition to be changed in each partition")
+    topic.send(ORDER, 1, id=3, qty=6)
+    topic.send(RENAMED, 3, headers=delta("/id", "/state"), id=1, quantity=0, state="done")
     mixed = [
         {"id": 1, "quantity": 5, "state": "done"},
         {"id": 2, "qty": 5, "state": "open"},
         {"id": 3, "quantity": 6, "state": "open"},
     ]
-    assert changing.records() == mixed
-    changing.lose()
-    changing.start()
-    assert changing.records() == mixed
-    changing.verify()
-    changing.materializer.stop()
-    changing.operate("rebuild")
-    changing.materializer.start().wait_ready()
+    assert topic.records() == mixed
+    topic.lose()
+    topic.start()
+    assert topic.records() == mixed
+    topic.verify()
+    topic.materializer.stop()
+    topic.operate("rebuild")
+    topic.materializer.start().wait_ready()
     mixed[1] = {"id": 2, "quantity": 5, "state": "open"}
-    wait_for(lambda: changing.shown() == mixed, "all records under the new schema")
-    changing.verify()
+    wait_for(lambda: topic.shown() == mixed, "all records under the new schema")
+    topic.verify()

@@ -28,6 +28,7 @@ from tests.integration.query_rig import (
 )
 from tests.integration.services import system
 from tests.integration.wire import Json, Wire, laid_over, wire
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -393,7 +394,7 @@ def test_end_before_the_beginning(client: Wire, served: Served) -> None:
     failures = {message["reason"] for message in client.heartbeat() if message["command"] == "ack"}
     assert failures <= {"query aborted"}
     assert client.heartbeat() == []
-    assert served.query.metric("sowline_subscriptions_live") == 0
+    wait_for(lambda: served.query.metric("sowline_subscriptions_live") == 0, "nothing to be live")
     assert "never awaited" not in served.query.log
 
 

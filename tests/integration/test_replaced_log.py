@@ -4,6 +4,9 @@ import json
 import signal
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -18,7 +21,7 @@ from tests.integration.services import Service, System, http_refusal, http_text,
 from tests.waiting import wait_for
 
 OLD = 3
-"""Records of the old log."""
+"""Records that an old log has at least."""
 
 
 class Replaced(NamedTuple):
@@ -29,6 +32,8 @@ class Replaced(NamedTuple):
     other: str
     materializer: Service
     query: Service
+    numbers: Iterator[int]
+    """Of the commands on the topic: applied after a later one, a command would count as a repeat."""
 
     def replace_log(self) -> None:
         """Delete the log and create it again, as fast as Kafka allows, so that no client asks in between."""
@@ -46,10 +51,20 @@ class Replaced(NamedTuple):
 
         wait_for(created, "a new log")
 
-    def add(self, number: int) -> None:
-        """Publish the only record, with a number: applied after a later one, it would count as a repeat."""
+    def add(self) -> int:
+        """Publish the only record, with the next number, which is returned."""
+        number = next(self.numbers)
         headers = [("sow.publisher", b"p"), ("sow.sequence", b"%d" % number)]
         self.made.produce(self.topic, b'{"id":1,"n":%d}' % number, headers=headers)
+        return number
+
+    def apply(self, count: int) -> list[Change]:
+        """Publish so many commands, wait until they are applied, and return all changes of the topic."""
+        wanted = len(self.changes()) + count
+        for _ in range(count):
+            self.add()
+        wait_for(lambda: len(self.changes()) == wanted, "the changes of the log")
+        return self.changes()
 
     def changes(self) -> list[Change]:
         """Return all changes of the topic."""
@@ -67,36 +82,40 @@ class Replaced(NamedTuple):
         return lag
 
 
-@pytest.fixture(scope="module")
-def replaced(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replaced]:
-    """A topic with some records that are applied, and running services."""
+@contextmanager
+def to_be_replaced(kafka: str, directory: Path) -> Iterator[Replaced]:
+    """Lend a topic, another one, and running services."""
     name = f"t{uuid.uuid4().hex[:12]}"
     topics = [
         {"name": name, "key": ["/id"]},
         {"name": f"{name}-other", "key": ["/id"]},
     ]
-    with system(kafka, tmp_path_factory.mktemp("replaced"), topics) as made:
-        materializer = made.service("materializer").start().wait_ready()
-        query = made.service("query_service").start().wait_ready()
-        replaced = Replaced(made, name, f"{name}-other", materializer, query)
-        for number in range(OLD):
-            replaced.add(number)
-        wait_for(lambda: len(replaced.changes()) == OLD, "the changes of the old log")
-        yield replaced
+    with system(kafka, directory, topics) as made:
+        materializer, query = (made.service(service).start() for service in ("materializer", "query_service"))
+        for service in (materializer, query):
+            service.wait_ready()
+        yield Replaced(made, name, f"{name}-other", materializer, query, count(1))
 
 
-@pytest.mark.parametrize("records", [5, 1, 9])
-def test_a_log_that_is_replaced_under_a_running_worker(replaced: Replaced, records: int) -> None:
+@pytest.fixture(scope="module")
+def replaced(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replaced]:
+    """One for all tests after which the partitions go on."""
+    with to_be_replaced(kafka, tmp_path_factory.mktemp("replaced")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("more", [2, -2])
+def test_a_log_that_is_replaced_under_a_running_worker(replaced: Replaced, more: int) -> None:
     """The new log may be longer or shorter than the old one. Each of its records is applied once, in a new era."""
-    before = replaced.changes()
+    before = replaced.apply(OLD)
     era = before[-1].position.era + 1
+    records = sum(change.position.era == era - 1 for change in before) + more
     replaced.replace_log()
-    for number in range(records):
-        replaced.add(100 * era + number)
+    last = [replaced.add() for _ in range(records)][-1]
     expected = [Position(era, offset) for offset in range(records)]
     wait_for(lambda: len(replaced.changes()) >= len(before) + records, "the changes of the new log")
     assert replaced.positions() == [change.position for change in before] + expected
-    assert json.loads(replaced.changes()[-1].body or b"") == {"id": 1, "n": 100 * era + records - 1}
+    assert json.loads(replaced.changes()[-1].body or b"") == {"id": 1, "n": last}
     wait_for(lambda: replaced.lag() == 0, "a known lag")
     replaced.made.write(replaced.other, {"id": era})
     replaced.made.wait_settled(replaced.query.url, replaced.other)
@@ -109,7 +128,7 @@ def test_a_log_that_is_gone_for_a_while(replaced: Replaced, has_owner: bool) -> 
 
     Kafka's client learns with its next refresh that the log is gone, and the group takes the partition away.
     """
-    before = replaced.changes()
+    before = replaced.apply(1)
     admin = AdminClient({"bootstrap.servers": replaced.made.kafka})
     admin.delete_topics([replaced.topic])[replaced.topic].result()
     if not has_owner:
@@ -118,29 +137,30 @@ def test_a_log_that_is_gone_for_a_while(replaced: Replaced, has_owner: bool) -> 
     wait_for(lambda: not ready(replaced.materializer), "a sentence")
     assert f"{replaced.topic} was deleted" in why_not_ready(replaced.materializer)
     admin.create_topics([NewTopic(replaced.topic, 1, 1)])[replaced.topic].result()
-    replaced.add(10_000 + len(before))
+    replaced.add()
     expected = [change.position for change in before] + [Position(before[-1].position.era + 1, 0)]
     wait_for(lambda: replaced.positions() == expected, "the change of the new log")
     replaced.materializer.wait_ready()
 
 
-def test_a_log_whose_head_goes_before_it_is_applied(replaced: Replaced) -> None:
+def test_a_log_whose_head_goes_before_it_is_applied(kafka: str, tmp_path: Path) -> None:
     """The consumer finds nothing at its offset. The partition stops with a sentence; the other continues."""
-    made, log = replaced.made, replaced.other
-    made.write(log, {"id": 0})
-    made.wait_settled(replaced.query.url, log)
-    replaced.materializer.signal(signal.SIGSTOP)
-    # A fetch that was under way returns the first of these at the most.
-    last = [made.produce(log, b'{"id":%d}' % number) for number in range(5)][-1]
-    admin = AdminClient({"bootstrap.servers": made.kafka})
-    for deleted in admin.delete_records([TopicPartition(log, 0, last)]).values():
-        deleted.result()
-    replaced.materializer.signal(signal.SIGCONT)
-    wait_for(lambda: "are gone and were never applied" in why_not_ready(replaced.materializer), "a sentence")
-    before = len(replaced.changes())
-    replaced.add(20_000)
-    wait_for(lambda: len(replaced.changes()) == before + 1, "a change of the other log")
-    assert "restarting" not in replaced.materializer.log
+    with to_be_replaced(kafka, tmp_path) as stopping:
+        made, log = stopping.made, stopping.other
+        made.write(log, {"id": 0})
+        made.wait_settled(stopping.query.url, log)
+        stopping.materializer.signal(signal.SIGSTOP)
+        # A fetch that was under way returns the first of these at the most.
+        last = [made.produce(log, b'{"id":%d}' % number) for number in range(5)][-1]
+        admin = AdminClient({"bootstrap.servers": made.kafka})
+        for deleted in admin.delete_records([TopicPartition(log, 0, last)]).values():
+            deleted.result()
+        stopping.materializer.signal(signal.SIGCONT)
+        wait_for(
+            lambda: "are gone and were never applied" in why_not_ready(stopping.materializer), "a sentence"
+        )
+        assert len(stopping.apply(1)) == 1
+        assert "restarting" not in stopping.materializer.log
 
 
 def ready(service: Service) -> bool:

@@ -124,6 +124,28 @@ def test_every_key_comes_back_as_it_was_given(served: Served) -> None:
     assert served.records("hostile") == {}
 
 
+def check_state(served: Served, kind: str) -> None:
+    """Applied again, the log makes the same keys; the local store, the changes and the log are equal."""
+    topic, system = served.settle(kind), served.system
+    where = [
+        "--config",
+        str(system.config),
+        "--data-dir",
+        str(system.directory / "sow"),
+        "--kafka",
+        system.kafka,
+    ]
+    command = [sys.executable, "-m", "sowline", "verify", topic, "--json", *where]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    verdicts = [json.loads(line) for line in run.stdout.splitlines()]
+    assert (run.returncode, [verdict["equal"] for verdict in verdicts]) == (0, [True] * 3), run.stderr
+    command = [sys.executable, "-m", "sowline", "dump", topic, "--from", "changes", *where]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    records = [line for line in map(json.loads, run.stdout.split("\n")[:-1]) if "data" in line]
+    assert {line["sow_key"]: line["data"] for line in records} == served.records(kind)
+    assert all(line["key"] == line["sow_key"] for line in records)
+
+
 def test_plain_kafka_records_need_a_key(served: Served) -> None:
     """A record without one, or with no text, is a dead letter; a null deletes, wherever it was written."""
     topic = served.names["kafka"]
@@ -140,6 +162,7 @@ def test_plain_kafka_records_need_a_key(served: Served) -> None:
     served.system.produce(topic, None, b"p2", 0)
     served.system.produce(topic, b'{"any":1}', b"p0", 0, [("sow.command", b"sow_delete")])
     assert served.records("kafka") == {"p1": {"n": 1, "m": 1}}
+    check_state(served, "kafka")
 
 
 def test_keys_in_the_header(served: Served) -> None:
@@ -167,6 +190,7 @@ def test_keys_in_the_header(served: Served) -> None:
     produce(topic, None, b"other", 0, [("sow.key", b"a+/=-_1")])
     produce(topic, None, b"a+/=-_2", 0)
     assert served.records("header") == {"a+/=-_0": {"n": 2, "m": 3}}
+    check_state(served, "header")
 
 
 def post(served: Served, kind: str, command: str, body: Any, type: str = "", **given: str) -> dict[str, Any]:
@@ -289,6 +313,7 @@ def test_a_generator_makes_keys(served: Served) -> None:
     served.system.produce(topic, None, b"NY/2")
     assert set(served.records("generated")) == {"LN/5", "TK/1"}
     assert sorted(served.dead("generated")) == ["bad key", "key generator failed"]
+    check_state(served, "generated")
 
 
 def test_a_generator_that_asks_where_a_message_was_appended(served: Served) -> None:
@@ -305,6 +330,7 @@ def test_a_generator_that_asks_where_a_message_was_appended(served: Served) -> N
         len({key.rpartition("/")[0].rpartition("/")[2] for key in records}) <= 2
     )  # the service's, and the client's
     assert served.dead("placed") == []
+    check_state(served, "placed")
 
 
 def sowline(served: Served, *arguments: str, text: str = "") -> list[Any]:
@@ -326,29 +352,6 @@ def test_the_command_takes_keys(served: Served) -> None:
     lines = "".join(f"{json.dumps(line)}\n" for line in printed)
     sowline(served, "delta-publish", topic, "--keyed", *kafka, text=lines)
     assert sowline(served, "delete", topic, "--key", "[a,b", "--key", 'c"d') == [{"deleted": 2}]
-
-
-@pytest.mark.parametrize("kind", ["kafka", "header", "generated", "placed"])
-def test_state_is_what_log_and_changes_say(served: Served, kind: str) -> None:
-    """Applied again, the log makes the same keys; the local store, the changes and the log are equal."""
-    topic, system = served.settle(kind), served.system
-    where = [
-        "--config",
-        str(system.config),
-        "--data-dir",
-        str(system.directory / "sow"),
-        "--kafka",
-        system.kafka,
-    ]
-    command = [sys.executable, "-m", "sowline", "verify", topic, "--json", *where]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    verdicts = [json.loads(line) for line in run.stdout.splitlines()]
-    assert (run.returncode, [verdict["equal"] for verdict in verdicts]) == (0, [True] * 3), run.stderr
-    command = [sys.executable, "-m", "sowline", "dump", topic, "--from", "changes", *where]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    records = [line for line in map(json.loads, run.stdout.split("\n")[:-1]) if "data" in line]
-    assert {line["sow_key"]: line["data"] for line in records} == served.records(kind)
-    assert all(line["key"] == line["sow_key"] for line in records)
 
 
 def test_a_backup_keeps_the_keys(served: Served, tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 class Tables(NamedTuple):
-    """Two topics to join, one with a history, and the URLs of what answers for them."""
+    """Two topics to join, one that changes, one with a history, and the URLs of what answers for them."""
 
     system: System
     orders: str
     clients: str
+    changing: str
     past: str
     urls: dict[str, str]
 
@@ -34,9 +35,9 @@ class Tables(NamedTuple):
 def tables(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     """A query service with everything, and a gateway over two shards."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    orders, clients = f"{prefix}-orders", f"{prefix}-clients"
+    orders, clients, changing = (f"{prefix}-{name}" for name in ("orders", "clients", "changing"))
     topics: list[dict[str, Any]] = [
-        {"name": name, "key": "/id", "partitions": PARTITIONS} for name in (orders, clients)
+        {"name": name, "key": "/id", "partitions": PARTITIONS} for name in (orders, clients, changing)
     ]
     topics.append({"name": f"{prefix}-past", "key": "/id", "history": {"window": "1h"}})
     with system(kafka, tmp_path_factory.mktemp("tables"), topics) as made:
@@ -47,14 +48,16 @@ def tables(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab
             service.start()
         for service in (whole, *nodes, gateway):
             service.wait_ready()
-        records = ({"id": at, "client": at % 7, "qty": at, "price": at / 4} for at in range(COUNT))
-        made.write(orders, *records)
+        for name in (orders, changing):
+            made.write(
+                name, *({"id": at, "client": at % 7, "qty": at, "price": at / 4} for at in range(COUNT))
+            )
         made.write(clients, *({"id": at, "name": f"é{at}"} for at in range(7)))
         urls = dict(zip(KINDS, (whole.url, gateway.url), strict=True))
         for url in urls.values():
-            made.wait_settled(url, orders)
-            made.wait_settled(url, clients)
-        yield Tables(made, orders, clients, f"{prefix}-past", urls)
+            for name in (orders, clients, changing):
+                made.wait_settled(url, name)
+        yield Tables(made, orders, clients, changing, f"{prefix}-past", urls)
 
 
 @kinds
@@ -100,7 +103,7 @@ def test_a_past_time(tables: Tables, kind: str) -> None:
 @kinds
 def test_tables_while_records_change(tables: Tables, kind: str) -> None:
     """Both passes are of one instant: a table has the records of a query at its bookmark, and their fields."""
-    url, topic = tables.urls[kind], tables.orders
+    url, topic = tables.urls[kind], tables.changing
 
     def write() -> None:
         with Client(url) as client:

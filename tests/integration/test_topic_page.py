@@ -26,7 +26,7 @@ ORDERS: Json = {"key": "/id", "partitions": 2, "resume_window": "1h"}
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A materializer, and a query service whose memory holds five recent changes of each partition."""
-    topics = {"orders": ORDERS, "moves": ORDERS, "refused": ORDERS}
+    topics = {"orders": ORDERS, "moves": ORDERS, "refused": ORDERS, "counted": ORDERS}
     with serve(kafka, tmp_path_factory.mktemp("page"), topics, ring_changes_max=5) as served:
         yield served
 
@@ -204,15 +204,15 @@ def test_what_kafka_knows_of_a_topic(served: Served, orders: ServedTopic) -> Non
     assert log["consumer_groups"] == [f"{served.system.group}-materializer"]
 
 
-def test_dead_letters_are_counted(served: Served, orders: ServedTopic) -> None:
+def test_dead_letters_are_counted(served: Served) -> None:
     """As many as Kafka keeps of each topic."""
-    moves = served["moves"].name
+    counted, moves = served["counted"].name, served["moves"].name
     before = get(served, "dead_letters")["dead_letters"]
     producer = Producer({"bootstrap.servers": served.system.kafka})
-    producer.produce(f"{orders.name}.dead", b"{}", b"0@9", headers=[("sow.reason", b"bad key")])
+    producer.produce(f"{counted}.dead", b"{}", b"0@9", headers=[("sow.reason", b"bad key")])
     producer.flush()
     after = get(served, "dead_letters")["dead_letters"]
-    assert after == before | {orders.name: before[orders.name] + 1}
+    assert after == before | {counted: before[counted] + 1}
     assert moves in after
 
 

@@ -87,7 +87,7 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 @pytest.mark.parametrize("type", FRAMINGS)
 def test_the_publisher_serializes(served: Served, type: str) -> None:
     """Records, deltas and deletes are mappings, on a topic of any type."""
-    topic, first = served.topic(type), served.first_id()
+    topic, first, dead = served.topic(type), served.first_id(), served.dead(type)
     with served.client() as client:
         for number in range(6):
             client.publish(topic, ORDER | {"id": first + number})
@@ -104,12 +104,12 @@ def test_the_publisher_serializes(served: Served, type: str) -> None:
         first + 1: ORDER | {"id": first + 1, "price": "1.25"},
         first + 2: ORDER | {"id": first + 2, "qty": 7},
     }
-    assert not served.dead(type)
+    assert served.dead(type) == dead
 
 
 def test_the_publisher_takes_messages(served: Served) -> None:
     """As fastavro makes them; they are on the log as they were given. One with an unknown schema is dead."""
-    topic, first = served.topic("avro"), served.first_id()
+    topic, first, dead = served.topic("avro"), served.first_id(), served.dead("avro")
     whole, delta, unknown = (
         avro_message(OF_OTHER_MAKE | {"id": first}),
         avro_message(OF_OTHER_MAKE | {"id": first, "qty": 5, "price": Decimal(0)}),
@@ -128,7 +128,7 @@ def test_the_publisher_takes_messages(served: Served) -> None:
         first: ORDER | {"id": first, "qty": 5, "price": "0.00"},
         first + 2: ORDER | {"id": first + 2},
     }
-    assert served.dead("avro") == ["unknown schema"] * 2
+    assert served.dead("avro") == [*dead, *["unknown schema"] * 2]
     values = [message.value() for message in served.system.read(topic)]
     assert [values.count(message) for message in (whole, delta, unknown)] == [1, 2, 2]
 
