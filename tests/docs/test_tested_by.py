@@ -80,10 +80,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/unit/gateway/subscriptions/test_paced_records.py": (f"{GATEWAY}/subscriptions/pacing.py",),
     "tests/unit/gateway/subscriptions/test_stream_membership.py": ("sowline/subscriptions/live/progress.py",),
     "tests/unit/gateway/subscriptions/test_window_over_nodes.py": (
-        f"{GATEWAY}/subscriptions/past_window.py",
         f"{GATEWAY}/subscriptions/window_outlet.py",
         f"{GATEWAY}/subscriptions/window_subscription.py",
     ),
+    "tests/unit/gateway/subscriptions/test_window_starts.py": (f"{GATEWAY}/subscriptions/past_window.py",),
     "tests/unit/ingest/test_cli.py": ("ingest/sowline_ingest/against_system.py",),
     "tests/unit/ingest/test_run.py": (
         "ingest/sowline_ingest/applied.py",
@@ -128,7 +128,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         f"{QUERIES}/subscriptions/window_subscription.py",
     ),
     "tests/unit/query_service/subscriptions/test_replay.py": (
-        f"{QUERIES}/subscriptions/progress.py",
         f"{QUERIES}/subscriptions/record_subscription.py",
     ),
     "tests/unit/query_service/test_service.py": (

@@ -35,6 +35,13 @@ PROPERTY = {
     "sowline/changes/wholeness.py": ["test_loaders.py"],
 }
 
+# Unit tests by the module that they test, beside the file of its name, which would have too many of them.
+BESIDE = {
+    "materializer/sowline_materializer/core/views.py": ["test_view_loads.py"],
+    "query_service/sowline_query_service/replica/partition_replica.py": ["test_ring_limits.py"],
+    "sowline/check/judge/reads.py": ["test_read_changes.py"],
+}
+
 
 def modules(paths: Iterable[str] = ()) -> list[str]:
     """Return the modules below paths, all of the pure packages if there are none, as paths from the root."""
@@ -68,11 +75,12 @@ def own_test(module: str) -> Path:
 
 
 def tests(module: str) -> list[str]:
-    """Return the tests of a module's name; if there are none, those of its package, or of the one above."""
+    """Return the tests of a module's name and those beside them; if there are none, those of a package above it."""
     own = own_test(module)
+    beside = [str(own.with_name(test)) for test in BESIDE.get(module, ())]
     while not (ROOT / own).exists():
         own = own.parent
-    return [str(own), *(f"tests/property/{test}" for test in _property_tests(module))]
+    return [str(own), *beside, *(f"tests/property/{test}" for test in _property_tests(module))]
 
 
 def _property_tests(module: str) -> Iterator[str]:

@@ -4,45 +4,21 @@ import asyncio
 import json
 import random
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
 
 from sowline.language.filter import ALL, compile_filter
-from sowline.model.bookmark import format_position, parse_bookmark
-from sowline.model.key import hash_of
-from sowline.model.position import Position
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.streams.catch_up_slot import CLIENT_MAX
-from tests.examples import examples
 from tests.unit.gateway.rig import Json, Rig, RigClient, rig
-from tests.unit.gateway.subscriber import Subscriber, change, matching, subscriber
+from tests.unit.gateway.streams.streams import followed, has_all, heard, is_shared, settled
+from tests.unit.gateway.subscriber import Subscriber, change, subscriber
 from tests.waiting import loop_turns, pace, until
 
 pytestmark = pytest.mark.slow
-
-
-def followed(made: Rig) -> int:
-    """Return how many subscriptions the nodes have now."""
-    return sum(node.server.dispatcher.live for node in made.nodes)
-
-
-def is_shared(mine: Subscriber) -> bool:
-    """Return whether a client's subscription is a member of a stream now."""
-    commands = cast("Any", mine.client.session.commands)
-    assert "mine" in commands._subscriptions._entries, mine.messages
-    member = commands._subscriptions._entries["mine"].subscription._membership._member
-    return member is not None and member.is_released
-
-
-async def settled(made: Rig, mine: Subscriber, test: Any = lambda record: True) -> None:
-    """Wait until a client holds what it should."""
-    await mine.until(lambda: mine.held == matching(made, test))
 
 
 @pytest.mark.parametrize("options", ["oof", "oof,conflation=20ms"])
@@ -248,104 +224,6 @@ async def test_messages_that_wait_for_a_snapshot_are_bounded(monkeypatch: pytest
         reading.cancel()
         await asyncio.wait([reading])
         assert made.context.streams._held_bytes.total == 0
-
-
-Steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("change"), st.integers(1, 6)),
-        st.tuples(
-            st.just("join"), st.sampled_from(["subscribe", "sow_and_subscribe", "sow_and_delta_subscribe"])
-        ),
-        st.tuples(st.sampled_from(["pause", "resume", "leave", "prove", "wait"]), st.integers(0, 5)),
-        st.tuples(st.just("cut"), st.integers(0, 3)),
-    ),
-    max_size=25,
-)
-
-
-@given(steps=Steps, seed=st.integers(0, 1 << 20))
-@examples(20, suppress_health_check=list(HealthCheck))
-def test_members_at_any_time(steps: list[tuple[str, Any]], seed: int) -> None:
-    """Whenever they join, pause, resume and leave, and nodes cut connections, members hold what they should."""
-    asyncio.run(run_steps(steps, random.Random(seed)))
-
-
-async def run_steps(steps: list[tuple[str, Any]], chance: random.Random) -> None:
-    """Run steps, then compare the view of each client that has a snapshot, and the messages of all."""
-    async with rig(["0/2", "0/2", "1/2", "1/2"]) as made, AsyncExitStack() as stack:
-        stack.enter_context(made.patched())
-        clients: list[tuple[str, Subscriber]] = []
-        for kind, how in steps:
-            if kind == "join":
-                fields: Json = {"command": how, "options": "oof", "ack_type": "processed"}
-                clients.append((how, await stack.enter_async_context(subscriber(made, **fields))))
-            elif kind in ("change", "wait", "cut"):
-                await disturb(made, chance, kind, how)
-            elif clients:
-                command(clients, kind, how)
-        for _, mine in clients:
-            mine.send("resume", command_id="r")
-        await disturb(made, chance, "change", 5)
-        for how, mine in clients:
-            await mine.until(partial(is_served, made, mine, how), f"{how}: {mine.acks()}")
-            check_checksums(mine)
-
-
-def is_served(made: Rig, mine: Subscriber, how: str) -> bool:
-    """Return whether a client has what it should, or its snapshot ended with the error that a node was lost."""
-    if ("processed", "shard unavailable") in mine.acks():
-        return True
-    return has_all(made, mine) and (how == "subscribe" or mine.held == matching(made))
-
-
-async def disturb(made: Rig, chance: random.Random, kind: str, how: int) -> None:
-    """Change records, cut the connections of a node, or wait."""
-    if kind == "cut":
-        made.node_set.connections.cut(made.nodes[how].url)
-        return
-    for _ in range(how if kind == "change" else 0):
-        change(made, chance)
-    await pace(0.002 if kind == "change" else how / 50)
-
-
-def command(clients: list[tuple[str, Subscriber]], kind: str, how: int) -> None:
-    """Let a client send a command about its subscription."""
-    number = how % len(clients)
-    sent = {"leave": "unsubscribe", "prove": "heartbeat"}.get(kind, kind)
-    clients[number][1].send(sent, command_id=kind, topic="")
-    if kind == "leave":
-        del clients[number]
-
-
-def check_checksums(mine: Subscriber) -> None:
-    """Compare each checksum with what the client held when it came."""
-    again = Subscriber(mine.client)
-    for message in mine.messages:
-        again.take(message)
-        if "hash" in message and message["command"] == "progress" and again.has_snapshot:
-            keys = [key.encode() for key in again.held]
-            assert (message["records"], message["hash"]) == (len(keys), f"{hash_of(keys):016x}")
-
-
-def has_all(made: Rig, mine: Subscriber) -> bool:
-    """Return whether a client was sent each change since its subscription began, once."""
-    return any("bookmark" in one for one in mine.messages) and heard(mine) == due(made, mine)
-
-
-def heard(mine: Subscriber) -> list[str]:
-    """Return the bookmarks of a client's live messages."""
-    return sorted(one["bookmark"] for one in mine.messages if one["command"] in ("publish", "oof"))
-
-
-def due(made: Rig, mine: Subscriber) -> list[str]:
-    """Return the bookmarks of the changes after the position at which a subscription began."""
-    begun = next(one["bookmark"] for one in mine.messages if one.get("ack_type") and "bookmark" in one)
-    of_each = parse_bookmark(begun)["orders"]
-    return sorted(
-        format_position("orders", number, Position(0, offset))
-        for number, last in enumerate(made.whole.last)
-        for offset in range(of_each[number].offset + 1, last.offset + 1)
-    )
 
 
 async def test_what_waited_does_not_fit() -> None:

@@ -1,11 +1,6 @@
 """Pages and groups at a gateway: what a client holds equals what one query service shows, whatever the nodes do."""
 
-import asyncio
-import json
 import random
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -14,51 +9,12 @@ from sowline.model.bookmark import format_bookmark, parse_bookmark
 from sowline.model.key import hash_of
 from sowline.model.select import parse_select
 from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
-from sowline.serving.query_slots import QuerySlots, SlotLimits
 from sowline_gateway.nodes import failover
-from sowline_gateway.query.keyed_records import records_of
-from sowline_gateway.subscriptions import window_parts
-from tests.unit.gateway.rig import Json, Rig, rig
-from tests.unit.gateway.subscriber import Subscriber, change, changes, paced_changes, subscriber
+from tests.unit.gateway.rig import Json, rig
+from tests.unit.gateway.subscriber import change, changes, paced_changes, subscriber
+from tests.unit.gateway.subscriptions.windows import KINDS, settled, steps
 
 pytestmark = pytest.mark.slow
-
-GROUPING = "grouping=[/v]"
-COUNTS = f"projection=[/v,COUNT(1) AS /n,SUM(/id) AS /s,MIN(/id) AS /low,MAX(/id) AS /high],{GROUPING}"
-
-KINDS: dict[str, Json] = {
-    "page": {"order_by": "/v,/id", "skip_n": 3, "top_n": 5, "options": "oof"},
-    "page by key": {"skip_n": 0, "top_n": 4, "options": "oof"},
-    "groups": {"options": f"oof,{COUNTS}"},
-    "page of groups": {"options": f"oof,{COUNTS}", "order_by": "/n DESC,/v", "skip_n": 1, "top_n": 3},
-}
-
-
-async def expected(made: Rig, kind: Json) -> dict[str, Json]:
-    """Return what one query service answers to a query now."""
-    request = {name: value for name, value in kind.items() if name not in ("bookmark", "command")}
-    request["options"] = kind["options"].replace("oof,", "").replace("oof", "")
-    answer = await made.whole_client().ask("sow", **request)
-    assert answer[-1]["status"] == "success", answer
-    batches = [message["records"] for message in answer if message["command"] == "sow"]
-    return {record["sow_key"]: record["data"] for records in batches for record in records}
-
-
-async def settled(mine: Subscriber, made: Rig, kind: Json) -> None:
-    """Wait until the client holds what one query service shows."""
-    wanted = await expected(made, kind)
-    await mine.until(lambda: mine.held == wanted, f"to hold {wanted}, not {mine.held}")
-
-
-def steps(messages: list[Json]) -> list[list[tuple[str, str, Any, Any]]]:
-    """Return the live messages by step, each step without an order."""
-    found: list[list[tuple[str, str, Any, Any]]] = [[]]
-    for one in messages:
-        if one["command"] in ("publish", "oof"):
-            found[-1].append((one["command"], one["sow_key"], json.dumps(one["data"]), one.get("reason")))
-            if not one.get("more"):
-                found.append([])
-    return [sorted(step) for step in found if step]
 
 
 @pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
@@ -144,152 +100,6 @@ async def test_a_lost_node_is_one_step(kind: str) -> None:
                 await node.start()
                 changes(made, chance, 5)
                 await settled(mine, made, KINDS[kind])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_client_comes_back_with_its_bookmark(kind: str) -> None:
-    """It gets the difference from what it holds, and then that its return is completed."""
-    chance = random.Random(kind)
-    async with rig(["0/2", "1/2"]) as made:
-        changes(made, chance, 40)
-        fields = {"command": "sow_and_subscribe", "ack_type": "processed,completed", **KINDS[kind]}
-        async with subscriber(made, **fields) as mine:
-            await settled(mine, made, KINDS[kind])
-            change(made, chance)
-            await settled(mine, made, KINDS[kind])
-            held, bookmark = dict(mine.held), format_bookmark(mine.bookmark)
-        changes(made, chance, 25)
-        async with subscriber(made, **fields, bookmark=bookmark) as again:
-            again.held = held
-            await settled(again, made, KINDS[kind])
-            await again.until(lambda: ("completed", "") in again.acks())
-            assert again.acks() == [("processed", ""), ("completed", "")]
-            assert not any(one["command"] == "group_begin" for one in again.messages)
-            change(made, chance)
-            await settled(again, made, KINDS[kind])
-
-
-async def test_what_begins_again_takes_its_turn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window that gave up waiting for a node has lent its turn, and reads all parts again within another."""
-    fields = {"command": "sow_and_subscribe", **KINDS["page by key"]}
-    slots, running = QuerySlots(SlotLimits(service=1)), list[int]()
-    async with rig(["0/1"]) as made:
-        made.context = replace(made.context, slots=slots)
-
-        async def looked_up(*given: Any) -> dict[bytes, bytes]:
-            running.append(slots.running)
-            if len(running) > 1:
-                return await records_of(*given)
-            await made.nodes[0].stop()
-            try:
-                with monkeypatch.context() as impatient:
-                    impatient.setattr(failover, "FAILOVER_SECONDS", 0.1)
-                    return await records_of(*given)
-            finally:
-                assert slots.running == 0
-                await made.nodes[0].start()
-
-        for number in range(6):
-            made.put({"id": number, "v": 1})
-        bookmark = made.whole.topic.bookmark(made.whole.topic.positions)
-        made.put(None, 0)
-        monkeypatch.setattr(window_parts, "records_of", looked_up)
-        async with subscriber(made, **fields, bookmark=bookmark) as mine:
-            await mine.until(lambda: steps(mine.messages))
-        assert running == [1, 1]
-        assert slots.running == 0
-
-
-@pytest.mark.parametrize("start", ["epoch", "list", "epoch in a list", "now in a list"])
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_window_starts_where_that_of_one_query_service_does(kind: str, start: str) -> None:
-    """At any start: the difference up to now is the same, and so are its bookmarks."""
-    chance = random.Random(f"{kind} {start}")
-    async with rig(["0/3", "1/3", "2/3"]) as made:
-        changes(made, chance, 20)
-        early = dict(made.whole.topic.positions)
-        changes(made, chance, 20)
-        late = made.whole.topic.positions
-        mixed = [
-            {number: (early, late)[bool(number % 2) is odd][number] for number in late}
-            for odd in (True, False)
-        ]
-        one, other = (format_bookmark({"orders": positions}) for positions in mixed)
-        bookmark: Any = {
-            "epoch": "epoch",
-            "list": [one, other],
-            "epoch in a list": [one, "epoch"],
-            "now in a list": ["now", other],
-        }[start]
-        changes(made, chance, 20)
-        whole, gateway = made.whole_client(), made.client()
-        fields = {**KINDS[kind], "bookmark": bookmark, "ack_type": "processed,completed"}
-        with made.patched(), made.whole.patched():
-            expected = await whole.ask("sow_and_subscribe", **fields)
-            got = await gateway.ask("sow_and_subscribe", **fields)
-        whole.session.close()
-        assert expected[-1]["status"] == "success", expected
-        assert steps(got) == steps(expected)
-        assert [one for one in got if one["command"] == "ack"] == [
-            one for one in expected if one["command"] == "ack"
-        ]
-
-
-@pytest.mark.parametrize("not_found", ["now", "reset"])
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_view_whose_start_is_gone_begins_with_a_group(kind: str, not_found: str) -> None:
-    """All of it is in the group: `completed` is that of the group, and comes before the counts."""
-    chance = random.Random(f"{kind} {not_found}")
-    async with rig(["0/3", "1/3", "2/3"], ring=3) as made:
-        changes(made, chance, 20)
-        bookmark = format_bookmark({"orders": made.whole.topic.positions})
-        changes(made, chance, 60)
-        for node in made.nodes:
-            for written in node.server.written:
-                written.clear()
-        fields = KINDS[kind] | {"bookmark": bookmark, "ack_type": "processed,completed,stats"}
-        fields["options"] += f",bookmark_not_found={not_found}"
-        with made.patched():
-            got = await made.client().ask("sow_and_subscribe", **fields)
-        assert [one["command"] for one in got if one["command"] != "sow"] == [
-            "ack",
-            "group_begin",
-            "group_end",
-            "ack",
-            "ack",
-        ]
-        processed, completed, stats = (one for one in got if one["command"] == "ack")
-        begin = next(one for one in got if one["command"] == "group_begin")
-        assert (processed["ack_type"], completed["ack_type"], stats["ack_type"]) == (
-            "processed",
-            "completed",
-            "stats",
-        )
-        assert begin["reset"]
-        assert completed["bookmark"] == begin["bookmark"]
-        assert "sub_id" not in completed
-
-
-async def test_a_client_that_comes_back_does_not_go_back() -> None:
-    """Its bookmark is of a replica that is ahead; the one that it is shown then waits until it is as far."""
-    async with rig(["0/1", "0/1"]) as made:
-        ahead, behind = made.nodes
-        for number in range(3):
-            made.put({"id": number, "v": 1})
-        made.put({"id": 0, "v": 2}, of=[ahead])
-        topic = ahead.server.topic
-        held = topic.positions
-        # The window of the past is read from the one that is ahead, the window of now from the other one.
-        urls = [node.url for node in made.node_set.announcements.nodes]
-        luck = [0.0, 1.0, 1.0, 0.0] if urls[0] == ahead.url else [1.0, 0.0, 0.0, 1.0]
-        made.node_set.chance = cast("Any", SimpleNamespace(random=iter([*luck, *[0.5] * 1000]).__next__))
-        fields = {"command": "sow_and_subscribe", "ack_type": "processed,completed", **KINDS["page by key"]}
-        asyncio.get_running_loop().call_later(0.5, made.put, {"id": 0, "v": 2}, None, [behind])
-        async with subscriber(made, **fields, bookmark=topic.bookmark(held)) as again:
-            await again.until(lambda: ("completed", "") in again.acks())
-            shown = [parse_bookmark(one["bookmark"])["orders"] for one in again.messages if "bookmark" in one]
-            assert all(positions[number] >= held[number] for positions in shown for number in positions)
-            assert steps(again.messages) == []
 
 
 @pytest.mark.parametrize(
@@ -404,19 +214,6 @@ async def test_a_page_that_replaces_another_tells_what_is_still_there() -> None:
             assert [one["reason"] for one in left] == ["match"] * 3
 
 
-async def test_groups_of_a_field_that_is_named_like_an_option_come_back() -> None:
-    """A part of a clause is no option."""
-    options = "oof,grouping=[/roof,/v],projection=[/roof,/v,COUNT(1) AS /n]"
-    async with rig(["0/2", "1/2"]) as made:
-        for number in range(10):
-            made.put({"id": number, "v": number % 2, "roof": "red"})
-        bookmark = format_bookmark({"orders": made.whole.topic.positions})
-        made.put({"id": 3, "v": 0, "roof": "red"})
-        async with subscriber(made, command="sow_and_subscribe", options=options, bookmark=bookmark) as mine:
-            await mine.until(lambda: len(steps(mine.messages)) == 1)
-            assert sorted((one["v"], one["n"]) for one in mine.held.values()) == [(0, 6), (1, 4)]
-
-
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -450,19 +247,6 @@ async def test_a_missing_shard_ends_a_view(monkeypatch: pytest.MonkeyPatch) -> N
         await made.nodes[1].stop()
         await mine.until(lambda: bool(mine.acks()))
         assert mine.acks()[-1] == ("processed", "shard unavailable")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_the_current_records_instead_of_those_of_a_time(kind: str) -> None:
-    """With the option `current`, a window of a topic without a history begins as one of now: it replaces nothing."""
-    asked = KINDS[kind] | {"options": f"{KINDS[kind]['options']},current"}
-    async with rig(["0/2", "1/2"]) as made:
-        changes(made, random.Random(kind), 40)
-        fields: Json = {"command": "sow_and_subscribe", "bookmark": "20261101T000000Z", **asked}
-        async with subscriber(made, **fields) as mine:
-            await settled(mine, made, KINDS[kind])
-            begins = [message for message in mine.messages if message["command"] == "group_begin"]
-            assert [begin.get("reset") for begin in begins] == [None]
 
 
 async def test_an_oof_of_a_conflated_topic_has_what_the_client_holds() -> None:

@@ -8,7 +8,7 @@ import pytest
 from sowline_query_service.query.query import Query
 from sowline_query_service.subscriptions import window_checksum
 from tests.unit.query_service.sessions import Server, settled
-from tests.unit.query_service.subscriptions.test_replay import commands, numbers_in
+from tests.unit.query_service.subscriptions.replayed import commands, numbers_in
 
 
 class HeldChecksum:

@@ -32,7 +32,7 @@ from sowline_materializer.partition.partition import Partition
 from sowline_query_service.live.subscription import LiveSubscription
 from sowline_query_service.query.selection import Selection
 from tests.memory_store import MemoryStore
-from tests.unit.materializer.partition.test_partition import DEFINITION, opened, record
+from tests.unit.materializer.partition.batches import DEFINITION, opened, record
 from tests.unit.query_service.sessions import Server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
