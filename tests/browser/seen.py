@@ -4,12 +4,18 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
 
 from tests import tools
+
+LIVE = "sowline_subscriptions_live"
+"""The service's number of subscriptions."""
+
+COLORS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 EXECUTABLE = next(filter(None, map(shutil.which, tools.CHROMIUM)), None)
 SECONDS_MAX = 60
@@ -139,3 +145,20 @@ class Console:
     def button(self, name: str, **more: Any) -> Locator:
         """A button by what it says."""
         return self.page.get_by_role("button", name=name, **more)
+
+
+def check_in_all_looks(page: Page) -> None:
+    """Look for what axe knows to be in the way; colors follow the system at once."""
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        for colors in COLORS:
+            page.emulate_media(color_scheme=colors, reduced_motion="reduce")
+            expect(page.locator("html")).to_have_attribute("data-theme", colors)
+            if (viewer := page.locator("perspective-viewer")).count():
+                expect(viewer).to_have_attribute("theme", f"Pro {colors.title()}")
+                # The viewer has its new theme before it has drawn its cells in it.
+                viewer.evaluate("viewer => viewer.flush()")
+                expect(viewer.locator("td[data-changed]")).to_have_count(0)
+            found = Axe().run(page, options={"resultTypes": ["violations"]})
+            assert [(one["id"], one["nodes"]) for one in found.response["violations"]] == [], (width, colors)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

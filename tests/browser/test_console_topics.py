@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO
 from tests.browser.conftest import flight
+from tests.browser.guarded import guarded
 from tests.browser.seen import Console
-from tests.browser.test_console import guarded
 from tests.browser.test_console_writing import LOST, without_service
 from tests.integration.served import Served, ServedTopic
 from tests.integration.wire import Json

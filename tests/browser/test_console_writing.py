@@ -260,3 +260,59 @@ def test_a_lost_connection(console: Console, flights: ServedTopic, served: Serve
     expect(page.get_by_role("timer")).to_have_count(0)
     expect(console.topic(flights.name).locator("[data-label=Records]")).to_have_text("3")
     console.complaints[:] = [complaint for complaint in console.complaints if not LOST.search(complaint)]
+
+
+def test_publishing_and_deleting(console: Console, flights: ServedTopic) -> None:
+    """A form says what became of a command; a deletion asks first, and says of how many."""
+    console.grid(flights.name)
+    console.more().get_by_role("button", name="Write…").click()
+    dialog = console.page.get_by_role("dialog")
+    dialog.get_by_label("Record").fill(
+        '{"carrier": "WN", "flight": 7, "status": "new", "big": 12345678901234567891}'
+    )
+    dialog.locator("footer").get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    console.rows(4)
+    expect(console.cells("12345678901234567891")).to_have_count(1)
+    dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delete").click()
+    dialog.get_by_label("Filter", exact=True).fill("/status = 'late'")
+    dialog.get_by_role("button", name="Delete…").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("This deletes 2 records")
+    console.rows(4)
+    dialog.get_by_role("button", name="Delete 2 records").click()
+    expect(dialog.get_by_role("status")).to_contain_text("deleted 2")
+    console.rows(2)
+
+
+def test_keys_that_publishers_give(console: Console, served: Served) -> None:
+    """A form asks for the key; whatever it holds is shown as text, and names the record where it is deleted."""
+    key = '<i>"a,b"</i>'
+    console.grid(served["parcels"].name)
+    console.more().get_by_role("button", name="Write…").click()
+    dialog = console.page.get_by_role("dialog")
+    dialog.get_by_label("SOW key").fill(key)
+    dialog.get_by_label("Record").fill('{"text": "parcel"}')
+    dialog.locator("footer").get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    console.page.keyboard.press("Escape")
+    console.cells("parcel").first.click()
+    panel = console.page.get_by_role("complementary")
+    expect(panel.get_by_role("heading")).to_have_text(key)
+    panel.get_by_role("button", name="Edit…").click()
+    expect(dialog.get_by_label("SOW key")).to_have_value(key)
+    dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delete").click()
+    expect(dialog.get_by_label("SOW keys")).to_have_value(json.dumps([key]))
+    dialog.get_by_role("button", name="Delete…").click()
+    dialog.get_by_role("button", name="Delete 1 record").click()
+    expect(dialog.get_by_role("status")).to_contain_text("deleted 1")
+
+
+def test_refusals_are_shown(console: Console, flights: ServedTopic) -> None:
+    """Of a record that is none, and of one that lacks its key."""
+    console.grid(flights.name)
+    console.more().get_by_role("button", name="Write…").click()
+    dialog = console.page.get_by_role("dialog")
+    for text, reason in [("{", "not json"), ('{"carrier": "UA"}', "key missing")]:
+        dialog.get_by_label("Record").fill(text)
+        dialog.locator("footer").get_by_role("button", name="Publish").click()
+        expect(dialog.get_by_role("alert")).to_contain_text(reason)
