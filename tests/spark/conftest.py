@@ -1,13 +1,16 @@
-"""One Spark session for all tests of the pipeline."""
+"""One Spark session for all tests of the pipeline, and the log and the file of one that they declare."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from sowline.runtime.jars import JarSet, retrieve, spark_connector_jars
 from sowline.spark.session import spark_session
+from tests.spark.log import create_log
+from tests.spark.pipelines import Write
 
 Collect = Callable[[DataFrame], list[Row]]
 """Runs a stream over what there is, and returns its rows."""
@@ -52,3 +55,24 @@ def collect(tmp_path: Path) -> Collect:
         return sorted(rows, key=lambda row: row["position"])
 
     return rows_of
+
+
+@pytest.fixture
+def log(kafka: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The log that pipelines write, and its dead letters."""
+    monkeypatch.setenv("SOWLINE_KAFKA", kafka)
+    return create_log(kafka, f"{prefix}orders", partitions=1)
+
+
+@pytest.fixture
+def write(log: str, tmp_path: Path) -> Write:
+    """Writes the file of a pipeline into the log, whose sources stand in a directory of their own."""
+
+    def write(text: str) -> Path:
+        file = tmp_path / "pipeline.yaml"
+        head = f"name: shop\ntopic: orders\nlog: {log}\ncheckpoint: {tmp_path}/checkpoint\n"
+        file.write_text(head + dedent(text).replace("INPUT", f"{tmp_path}/in"))
+        return file
+
+    (tmp_path / "in").mkdir()
+    return write
