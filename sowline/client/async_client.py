@@ -1,6 +1,5 @@
 """The asynchronous client: queries and subscriptions over one WebSocket, commands straight to Kafka."""
 
-import asyncio
 import ssl
 from collections.abc import Mapping
 from functools import cached_property
@@ -57,8 +56,7 @@ class AsyncClient(RecordReading, Writing):
     async def close(self) -> None:
         """Flush all publishes, and close the connection with all its streams."""
         try:
-            if self._publisher is not None:
-                await asyncio.to_thread(self._publisher.close)
+            await self.flush()
         finally:
             # Also after `not written`: the reader would reconnect forever.
             self._streams.fail(SowlineError("disconnected", "the client was closed"))
