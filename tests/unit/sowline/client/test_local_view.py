@@ -23,7 +23,9 @@ from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
 from sowline.wire.client_message import read_frame
-from tests.waiting import as_soon_as, let_pass, loop_turns
+from tests import interrupts
+from tests.interrupts import Interrupted
+from tests.waiting import as_soon_as, let_pass, loop_turns, wait_for
 
 Json = dict[str, Any]
 
@@ -401,10 +403,6 @@ async def test_whatever_a_condition_raises_is_raised() -> None:
 # for threads
 
 
-class Interrupted(Exception):
-    """What a signal raises in the main thread."""
-
-
 @pytest.fixture(autouse=True)
 def _interrupting() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -510,6 +508,24 @@ def test_interrupted_on_entering(threaded: Threaded) -> None:
     with interrupted(threaded.view):
         threaded.view.__enter__()
     assert (threaded.client.open_ids, threaded.view.error is not None) == ([], True)
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_an_interrupted_entry_leaves_no_subscription() -> None:
+    """Between whichever two steps it is interrupted: nobody would take its messages, and the client would stop."""
+    steps, has_thread = 0, False
+    while not has_thread:
+        loop = LoopThread("tested")
+        made = Threaded(loop)
+        made.hear_once_asked(1, taken())
+        assert interrupts.interrupted(made.view.__enter__, steps)
+        has_thread = made.view._thread is not None
+        wait_for(
+            lambda made=made: not made.client.open_ids, f"the view to end that was interrupted at {steps}"
+        )
+        loop.stop()
+        steps += 7
+    assert steps > 100
 
 
 @pytest.mark.parametrize(
