@@ -1,4 +1,4 @@
-"""Who is told that Kafka did not accept a command: flushes that are given up, and flushes at the same time."""
+"""Who is told that Kafka did not accept a command: a flush that is given up, several at a time, a client's end."""
 
 import asyncio
 import threading
@@ -87,3 +87,27 @@ async def test_flushes_at_the_same_time_all_raise(producer: SlowProducer) -> Non
     errors = await asyncio.gather(*flushes, return_exceptions=True)
     assert [getattr(error, "reason", None) for error in errors] == ["not written"] * 2
     await client.flush()
+
+
+async def test_a_closed_client_takes_no_commands(producer: SlowProducer) -> None:
+    """Also while it still flushes: what came after the flush might never be written."""
+    client = writing_client()
+    await client.publish("orders", {"id": 1})
+    closing = asyncio.create_task(client.close())
+    await until(lambda: producer.flushes)
+    for _ in range(2):
+        for call in (
+            client.publish("orders", {"id": 2}),
+            client.delta("orders", "2", "{}"),
+            client.publish("orders", {"id": 2}, wait=True),
+            client.flush(),
+            client.topics(),
+        ):
+            with pytest.raises(SowlineError, match="the client was closed") as error:
+                await call
+            assert error.value.reason == "disconnected"
+        if not closing.done():
+            assert len(producer.reports) == 1
+        producer.may_report.set()
+        await asyncio.gather(closing, return_exceptions=True)
+    assert isinstance(closing.exception(), SowlineError)
