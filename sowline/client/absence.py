@@ -33,19 +33,24 @@ def _is_refused(error: BaseException | None) -> bool:
     return False
 
 
-def no_answer(service: str, url: str, error: Exception) -> SowlineError:
+CARRIED_OUT = "it may have carried out the request, so check before you repeat it"
+"""The end of the error about a write whose answer did not arrive. A read is repeated without a check."""
+
+
+def no_answer(service: str, url: str, error: Exception, *, is_write: bool = False) -> SowlineError:
     """Return the error for a request that was not answered: no service listens, or it takes too long."""
     if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
         seconds = error.request.extensions["timeout"]["read"]
+        later = "; it may still carry out the request, so check before you repeat it" if is_write else ""
         return SowlineError(
             "request timeout",
-            f"expected {service} at {url} to continue its answer within {seconds:g} s, got nothing; it may still"
-            f" carry out the request, so check before you repeat it{via(url)}",
+            f"expected {service} at {url} to continue its answer within {seconds:g} s, got nothing{later}"
+            f"{via(url)}",
         )
     if not isinstance(error, socket.gaierror) and is_absent(url, error):
         address = urlsplit(url)._replace(path="", query="", fragment="").geturl()
         return SowlineError("not connected", f"nothing listens at {address}: is `sowline up` running?")
     why = str(error) or type(error).__name__
-    if isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError):
-        why += "; it may have carried out the request, so check before you repeat it"
+    if is_write and isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError):
+        why += f"; {CARRIED_OUT}"
     return SowlineError("not connected", f"expected {service} at {url}, got: {why}{via(url)}")

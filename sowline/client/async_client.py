@@ -1,6 +1,5 @@
 """The asynchronous client: queries and subscriptions over one WebSocket, commands straight to Kafka."""
 
-import asyncio
 import ssl
 from collections.abc import Mapping
 from functools import cached_property
@@ -46,6 +45,7 @@ class AsyncClient(RecordReading, Writing):
         self._streams.connection = self._connection
 
     async def __aenter__(self) -> Self:
+        self._http.check_open()
         await self._connection.open()
         return self
 
@@ -56,9 +56,11 @@ class AsyncClient(RecordReading, Writing):
 
     async def close(self) -> None:
         """Flush all publishes, and close the connection with all its streams."""
+        # Before the flush: a command that came after it might never be written
+        # (test_a_closed_client_takes_no_commands).
+        self._http.send_no_more()
         try:
-            if self._publisher is not None:
-                await asyncio.to_thread(self._publisher.close)
+            await self._flush()
         finally:
             # Also after `not written`: the reader would reconnect forever.
             self._streams.fail(SowlineError("disconnected", "the client was closed"))

@@ -2,9 +2,8 @@
 
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -12,93 +11,16 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
+from sowline.client.messages import Messages, Opening, Records
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
-from sowline.client.records import Record, asked_records, record_of
-from sowline.client.stream import Stream
+from sowline.client.records import Record, asked_records
 from sowline.config.credentials import Token
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
 from sowline.subscriptions.ask import Ask, Reading
-from sowline.subscriptions.position_tracker import PositionTracker
-from sowline.wire.client_message import Message
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Messages(Iterator[Message]):
-    """The messages of one query or subscription, as they arrive. To end it, leave the iteration or call `close`."""
-
-    # Without a generator that refers to it: after a loop that is left, only the garbage collector would find such a
-    # cycle and unsubscribe (test_leaving_the_iteration_ends_the_stream).
-
-    def __init__(self, client: "Client", stream: Stream) -> None:
-        self._client = client
-        self._stream = stream
-        self._batches = client._batches(stream)
-        self._batch = deque[Message]()
-        """The messages of the last batch that were not returned yet."""
-        self._position: PositionTracker | None = None
-        """The position after the last message that was returned, within a batch that could be resumed from."""
-        self._is_closed = self._is_interrupted = False
-
-    def __next__(self) -> Message:
-        """Wait for the next message."""
-        if self._is_closed:
-            raise StopIteration
-        if not self._batch:
-            self._batch.extend(self._next_batch())
-            self._position = self._stream.before_batch
-        message = self._batch.popleft()
-        if message.reset:
-            self._position = None
-        elif self._position is not None:
-            self._position.note(message)
-        return message
-
-    @property
-    def bookmark(self) -> str | None:
-        """The bookmark to resume from: after the last messages that were returned. None until a group has ended."""
-        # Messages are taken in batches. With the bookmark after all of them, a program that saved it and was killed
-        # would miss the rest of the batch (test_the_bookmark_is_that_of_the_last_message_returned).
-        whole = self._stream.bookmark
-        if whole is None or not (self._batch or self._is_interrupted):
-            return whole
-        position = self._stream.before_batch if self._is_interrupted else self._position
-        return None if position is None else position.bookmark
-
-    def _next_batch(self) -> list[Message]:
-        try:
-            return next(self._batches)
-        except (StopIteration, SowlineError):
-            raise
-        except BaseException:
-            # Ctrl-C, for example: the loop may have taken messages that nobody gets, or take them before it notices
-            # (test_what_an_interrupted_wait_has_taken_is_not_behind_the_bookmark).
-            self._is_interrupted = True
-            raise
-
-    def pause(self) -> None:
-        """Let the service send nothing until it is resumed; messages that have arrived are still returned."""
-        self._client._run(self._client._client.pause, self._stream)
-
-    def resume(self) -> None:
-        """Resume the subscription, with every change since."""
-        self._client._run(self._client._client.resume, self._stream)
-
-    def close(self) -> None:
-        """End the query or subscription."""
-        # The rest of the batch stays: without it, the bookmark would be the one after all of it
-        # (test_the_bookmark_after_the_end_is_that_of_the_last_message_returned).
-        self._batches.close()
-        self._is_closed = True
-
-
-def _records(messages: Messages) -> Iterator[Record]:
-    with closing(messages):
-        for message in messages:
-            if message.command == "sow":
-                yield record_of(message)
 
 
 def _blocking(
@@ -149,13 +71,19 @@ class Client:
             raise
 
     def _run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
-        # Only the start is under the lock: if a reader held it while waiting, `close` could not wake that reader
-        # (test_closing_the_client_wakes_its_readers).
-        with self._lock:
-            if self._is_closed:
-                raise SowlineError("disconnected", "the client is closed")
-            call = self._thread.start(function, *given, **named)
-        return call.result()
+        call = self._thread.call(function, *given, **named)
+        try:
+            # Only the start is under the lock: if a reader held it while waiting, `close` could not wake that reader
+            # (test_closing_the_client_wakes_its_readers).
+            with self._lock:
+                if self._is_closed:
+                    raise SowlineError("disconnected", "the client is closed")
+                call.start()
+            return call.result()
+        except BaseException:
+            # Ctrl-C may come at any step after the start.
+            call.cancel()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -187,7 +115,7 @@ class Client:
 
     def records(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Record]:
         """Yield the records that match at one instant, each as a dict; the arguments are those of `sow`."""
-        return _records(self._open(asked_records(topic, **reading)))
+        return Records(self._open(asked_records(topic, **reading)))
 
     def subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Return the changes as they happen, from this call or from a bookmark on."""
@@ -226,19 +154,24 @@ class Client:
 
     def _open(self, ask: Ask) -> Messages:
         """Start a query or subscription; once this returns, it has begun."""
-        return Messages(self, self._run(self._client.open, ask))
-
-    def _batches(self, stream: Stream) -> Generator[list[Message], None, None]:
+        opening = Opening(self._client)
+        # Made first: its finalizer ends the stream, whenever the caller is interrupted.
+        messages = Messages(self._run, opening, self._leave)
         try:
-            while batch := self._run(stream.next_batch):
-                yield batch
-        finally:
-            # Not awaited: the garbage collector may come here in any thread, also in the loop's, which would then
-            # wait for itself (test_an_iterator_that_the_loop_collects). When the program ends, that thread has
-            # already stopped, and once the client is closed, the loop is.
-            if not self._is_closed and not sys.is_finalizing():
-                with suppress(RuntimeError):
-                    self._thread.start(self._client.end, stream)
+            self._run(opening.open, ask)
+        except BaseException:
+            messages.close()
+            raise
+        return messages
+
+    def _leave(self, opening: Opening) -> None:
+        """Let the loop end a stream."""
+        # Not awaited: the garbage collector may come here in any thread, also in the loop's, which would then wait
+        # for itself (test_an_iterator_that_the_loop_collects). When the program ends, that thread has already
+        # stopped, and once the client is closed, the loop is.
+        if not self._is_closed and not sys.is_finalizing():
+            with suppress(RuntimeError):
+                self._thread.start(opening.end)
 
     @property
     def effect(self) -> str:

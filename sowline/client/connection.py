@@ -26,6 +26,8 @@ CLOSE_SECONDS_MAX = 1.0
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 REPEAT_SECONDS = 0.2
 """Seconds to wait before sending a request again that the service could not serve yet."""
+REASONS_MAX = 10
+"""The reasons that a client logs while it reconnects."""
 SILENCE_SECONDS_MAX = 20.0
 
 LOGON = "logon"
@@ -75,6 +77,7 @@ class ServiceConnection:
         self._failure: SowlineError | None = None
         self._socket: ClientConnection | None = None
         self._connected = asyncio.Event()
+        self._is_resuming = False
         self._reader: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -109,8 +112,10 @@ class ServiceConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent now. If not, a later connection begins with those of all subscriptions."""
-        return self._connected.is_set()
+        """Whether requests can be sent now. If not, the requests of all subscriptions are sent, also of new ones, by
+        what resumes this connection or the next.
+        """
+        return self._connected.is_set() and not self._is_resuming
 
     @property
     def rights(self) -> str | None:
@@ -139,16 +144,36 @@ class ServiceConnection:
 
     async def _read_until_failure(self) -> None:
         try:
+            with contextlib.suppress(ConnectionClosed):
+                await self._read()
             while True:
-                with contextlib.suppress(ConnectionClosed):
-                    await self._read()
                 self._connected.clear()
                 self._carried.lost()
-                await self._reconnect()
+                await self._read_and_resume(is_void=await self._reconnect())
         except SowlineError as error:
             self._break(error)
         except Exception as error:
             self._break(SowlineError("internal", f"the client could not continue: {error!r}"))
+
+    async def _read_and_resume(self, *, is_void: bool) -> None:
+        """Read a new connection until it is lost, and meanwhile send what resumes all streams."""
+        # The service reads no commands while its messages are unread. With many or large requests, a client that read
+        # nothing until all were sent would wait forever (test_a_client_that_resumes_reads_meanwhile).
+        self._is_resuming = True
+        self._connected.set()
+        try:
+            async with asyncio.TaskGroup() as both:
+                resuming = both.create_task(self._resume(is_void=is_void))
+                with contextlib.suppress(ConnectionClosed):
+                    await self._read()
+                resuming.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _resume(self, *, is_void: bool) -> None:
+        for request in self._carried.resume(is_void=is_void):
+            await self.send(request)
+        self._is_resuming = False
 
     def _break(self, error: SowlineError) -> None:
         """End everything; each caller that waits for an answer gets the error."""
@@ -186,26 +211,25 @@ class ServiceConnection:
 
     # connecting
 
-    async def _reconnect(self) -> None:
-        """Reconnect, with as many attempts as necessary, and resume every subscription from its bookmark."""
+    async def _reconnect(self) -> bool:
+        """Connect again, with as many attempts as necessary; return whether what subscribers hold is void."""
         previous_rights = self._rights
         log.warning("lost the connection to the query service at %s; trying again", printable(self._url))
         self._socket = await self._connect_within(None)
         log.warning("connected to the query service again")
         # With other rights, the client may hold records that it may no longer see: everything is sent again
         # (test_other_rights_begin_afresh).
-        is_void = previous_rights is not None and self._rights not in (previous_rights, None)
-        for request in self._carried.resume(is_void=is_void):
-            await self.send(request)
-        self._connected.set()
+        return previous_rights is not None and self._rights not in (previous_rights, None)
 
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         """Connect within this time, or without a limit; raise `not connected`, or the reason of a refusal.
 
         A first connection does not wait if nothing listens: the command reports that at once. While it waits for a
         service that may be starting, it logs each attempt, so that the user of a command sees why nothing happens.
-        If a token is refused and there may be a newer one, a reconnecting client tries a few more times.
+        A reconnecting client logs each reason once. If a token is refused and there may be a newer one, it tries a
+        few more times.
         """
+        logged = set[str]() if seconds is None else None
         refusals = itertools.count(
             1 if seconds is None and self._credentials.renews else len(BACK_OFF_SECONDS)
         )
@@ -218,21 +242,24 @@ class ServiceConnection:
                 refusal = _refusal(error)
                 if refusal is not None and next(refusals) >= len(BACK_OFF_SECONDS):
                     raise refusal from None
-                failure = no_answer("a query service", self._url, error)
+                failure = refusal or no_answer("a query service", self._url, error)
                 # Another attempt mends no certificate, so a reconnecting client ends as well. Any other error of TLS
                 # may come from a service that stops during the handshake (test_a_handshake_that_is_cut_short).
                 final = ssl.SSLCertVerificationError if deadline is None else ssl.SSLError
                 if isinstance(error, final):
                     raise failure from error
-                if deadline is not None:
-                    if loop.time() >= deadline or is_absent(self._url, error):
-                        raise failure from error
-                    log.warning("%s; trying again in %g s", printable(failure.message), pause)
-            except SowlineError:
+                if deadline is not None and (loop.time() >= deadline or is_absent(self._url, error)):
+                    raise failure from error
+            except SowlineError as error:
                 # The function for tokens may fail for a moment, or read a file that is being replaced. A first
-                # connection reports that, a later one tries again (test_a_function_that_returns_no_token_once).
+                # connection reports that, a later one tries again (test_a_function_that_returns_no_token_once). What
+                # can be no token counts as a refusal; a function that fails may wait for the same network.
                 if deadline is not None or not self._credentials.renews:
                     raise
+                if error.reason == "bad request" and next(refusals) >= len(BACK_OFF_SECONDS):
+                    raise
+                failure = error
+            _log_attempt(failure, pause, logged)
             await asyncio.sleep(pause)
         raise AssertionError("the pauses never end")
 
@@ -274,7 +301,7 @@ class ServiceConnection:
         # Without a token the connection ends with the old one, and the next connection asks for one again.
         with contextlib.suppress(SowlineError):
             token = await self._credentials.token(fresh=True)
-            if self.is_open:
+            if self._connected.is_set():
                 await self.send({"command": "logon", "command_id": LOGON, "token": token})
 
     async def _note_renewal(self, answer: Received) -> None:
@@ -283,6 +310,15 @@ class ServiceConnection:
             self._note_logon(answer.rights, answer.expires_in)
         elif self._socket is not None:
             await self._socket.close()
+
+
+def _log_attempt(failure: SowlineError, pause: float, logged: set[str] | None) -> None:
+    """Log why an attempt failed; if there is a set of the reasons that were logged, only a new reason."""
+    if logged is not None:
+        if failure.message in logged or len(logged) >= REASONS_MAX:
+            return
+        logged.add(failure.message)
+    log.warning("%s; trying again in %g s", printable(failure.message), pause)
 
 
 def _refusal(error: Exception) -> SowlineError | None:

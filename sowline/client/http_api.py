@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from sowline.client.absence import no_answer
+from sowline.client.absence import CARRIED_OUT, no_answer
 from sowline.client.connection import CONNECT_SECONDS_MAX
 from sowline.config.credentials import Credentials
 from sowline.config.proxies import direct, via
@@ -20,6 +20,8 @@ from sowline.wire.media_types import ARROW
 HTTP_SECONDS_MAX = 120.0
 IDLE_SECONDS_MAX = 2.0
 """Seconds to keep an idle connection. The service closes it a little later, and it must not be used after that."""
+READS = ("sow", "explain")
+"""The commands that are sent with POST, and write nothing."""
 
 
 class HttpClient:
@@ -37,6 +39,7 @@ class HttpClient:
         self._credentials = credentials
         self._tls = tls
         self._transport = transport
+        self._is_closed = False
 
     async def topics(self) -> dict[str, Any]:
         """Return the service's description of its topics."""
@@ -77,12 +80,22 @@ class HttpClient:
                 _answer(response)
             yield response
         except httpx2.RequestError as error:
-            raise no_answer("a query service", self._url, error) from error
+            raise self._unanswered(method, path, error) from error
         finally:
             await response.aclose()
 
+    def check_open(self) -> None:
+        """Raise `disconnected` if nothing more is sent."""
+        if self._is_closed:
+            raise SowlineError("disconnected", "the client was closed")
+
+    def send_no_more(self) -> None:
+        """Begin no further request; those on their way may still be answered."""
+        self._is_closed = True
+
     async def close(self) -> None:
         """End the connections."""
+        self.send_no_more()
         if "_http" in self.__dict__:
             await self._http.aclose()
 
@@ -123,11 +136,20 @@ class HttpClient:
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], given: Mapping[str, Any], *, stream: bool
     ) -> httpx2.Response:
+        self.check_open()
         try:
             request = self._http.build_request(method, url, headers=headers, **given)
             return await self._http.send(request, stream=stream)
         except (httpx2.RequestError, httpx2.InvalidURL, ImportError) as error:
-            raise no_answer("a query service", self._url, error) from error
+            raise self._unanswered(method, url, error) from error
+
+    def _unanswered(self, method: str, url: str, error: Exception) -> SowlineError:
+        """Return the error for a request that was not answered; the client's own end is not one of the service."""
+        is_write = method == "POST" and url.rpartition("/")[2] not in READS
+        if self._is_closed:
+            what = f" before the service answered; {CARRIED_OUT}" if is_write else ""
+            return SowlineError("disconnected", f"the client was closed{what}")
+        return no_answer("a query service", self._url, error, is_write=is_write)
 
 
 def topic_path(topic: str) -> str:

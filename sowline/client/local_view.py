@@ -75,13 +75,15 @@ class _Following(RecordView):
 
     async def _subscribe(self) -> Stream:
         """Subscribe; a view with a saved copy shows its records at once."""
-        if self._stream is not None:
-            raise RuntimeError("a view can be entered only once; create a new view")
         self._stream = stream = await self._client.open(self._ask)
         self._shown = stream.shown
         if stream.bookmark is not None:
             self._records.position = PositionTracker(stream.bookmark)
         return stream
+
+    def _refuse_second_entry(self) -> None:
+        if self._stream is not None:
+            raise RuntimeError("a view can be entered only once; create a new view")
 
     async def _replace(self, changes: Selecting) -> int:
         """Replace the subscription; return the number of replacements after which the view shows it."""
@@ -130,6 +132,7 @@ class AsyncLocalView(_Following):
 
     async def __aenter__(self) -> Self:
         """Subscribe, and wait for the first group; raises what the server refuses."""
+        self._refuse_second_entry()
         stream = await self._subscribe()
         self._task = asyncio.create_task(self._follow(stream))
         try:
@@ -221,9 +224,11 @@ class LocalView(_Following):
 
     def __enter__(self) -> Self:
         """Subscribe, and wait for the first group; raises what the server refuses."""
-        stream = self._run(self._subscribe)
+        self._refuse_second_entry()
         name = f"sowline-view-{self._topic}"
         try:
+            # Also an interrupted subscription is ended (test_an_interrupted_entry_leaves_no_subscription).
+            stream = self._run(self._subscribe)
             self._thread = threading.Thread(target=self._follow, args=(stream,), name=name, daemon=True)
             self._thread.start()
             self._wait(lambda: self._shows(0))

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from confluent_kafka import KafkaError, Message
 
+from sowline.client.write_failures import Flush, WriteFailures
 from sowline.client.write_options import (
     Body,
     DeliveryReport,
@@ -77,7 +78,7 @@ class Publisher:
         self.id = publisher or f"python-{uuid.uuid4().hex[:16]}"
         self._sequence = start
         self._lock = threading.Lock()
-        self._failure: KafkaError | None = None
+        self._failures = WriteFailures()
         self._reports: deque[tuple[OnDelivery, DeliveryReport]] = deque()
         # Under the gapless guarantee, one command that timed out would be fatal to the producer.
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
@@ -206,7 +207,7 @@ class Publisher:
     ) -> None:
         """Write a command whose body and key have been checked."""
         is_tagged = check_tagging(about, definition)
-        self._raise_failure()
+        self._failures.raise_since(self._failures.raised)
         header_key = key if definition.has_sow and definition.key_rule.takes_header else None
         # If the key is not known yet, one partition for all records keeps the order in which this publisher writes.
         unknown = definition.has_sow and body is not None and key is None
@@ -247,10 +248,8 @@ class Publisher:
         message: Message,
     ) -> None:
         """Note the outcome of a command; Kafka's client calls this while it is polled or flushed."""
-        # Once a connection is lost, many commands fail: the first error names the cause, and is raised once
-        # (test_what_kafka_did_not_take_is_raised_once).
         if error is not None:
-            self._failure = self._failure or error
+            self._failures.note(error)
         if on_delivery is not None:
             self._reports.append((on_delivery, _report_of(topic, error, message)))
         if span is not None and error is None:
@@ -275,21 +274,21 @@ class Publisher:
             except Exception:
                 log.exception("on_delivery of a command for %s failed", report.topic)
 
-    def _raise_failure(self) -> None:
-        # Read once: between a look and a second read, another thread may have taken it, and the reason would be None.
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise SowlineError("not written", f"Kafka did not accept an earlier command: {failure}")
+    def begin_flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> Flush:
+        """Return a wait for everything written so far, for callers that may give up while a thread waits."""
+        return Flush(self._failures, self._wait_for_kafka, seconds)
+
+    def _wait_for_kafka(self, seconds: float) -> int:
+        """Wait until Kafka has everything; return how many commands it has not acknowledged."""
+        left = self._producer.flush(seconds)
+        self._call_back()
+        return left
 
     def flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> None:
         """Wait until Kafka has everything written so far; raise `not written` if it did not accept something."""
-        left = self._producer.flush(seconds)
-        self._call_back()
-        self._raise_failure()
-        if left:
-            raise SowlineError(
-                "not written", f"Kafka has not acknowledged {left} commands within {seconds:g} s"
-            )
+        flush = self.begin_flush(seconds)
+        flush.wait()
+        flush.check()
 
     def close(self) -> None:
         """Flush and end."""

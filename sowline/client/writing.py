@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote
@@ -271,8 +271,16 @@ class Writing:
 
     async def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""
+        self._http.check_open()
+        await self._flush()
+
+    async def _flush(self) -> None:
         if self._publisher is not None:
-            await asyncio.to_thread(self._publisher.flush)
+            # The thread goes on if this caller is cancelled: a failure that it raised would be lost, and the next
+            # flush would report success (test_a_flush_that_is_given_up_takes_no_failure).
+            flush = self._publisher.begin_flush()
+            await asyncio.to_thread(flush.wait)
+            flush.check()
 
     async def publisher(self, topic: str) -> Publisher:
         """Return the client's publisher; it knows this topic, unless the service doesn't.
@@ -299,13 +307,19 @@ class Writing:
     async def _write(self, topic: str, write: Callable[[Publisher], None]) -> None:
         """Have the publisher write; if a record is too large, by the limit that the topic has now."""
         try:
-            write(await self.publisher(topic))
+            await self._write_once(self.publisher(topic), write)
         except SowlineError as error:
             if error.reason != "too large":
                 raise
             # The limit may have been raised since the publisher read it: nothing was written yet, for the check comes
             # first (test_a_connected_client_writes_by_a_raised_limit).
-            write(await self._redefined_publisher())
+            await self._write_once(self._redefined_publisher(), write)
+
+    async def _write_once(self, publisher: Awaitable[Publisher], write: Callable[[Publisher], None]) -> None:
+        # Looked at after the wait for the publisher: the client may have been closed meanwhile.
+        writer = await publisher
+        self._http.check_open()
+        write(writer)
 
 
 def _check_no_report(on_delivery: OnDelivery | None) -> None:

@@ -46,16 +46,28 @@ class LoopThread:
 
         An exception that interrupts the wait, such as KeyboardInterrupt, cancels the coroutine and is raised.
         """
-        return self.start(function, *given, **named).result()
+        call = self.call(function, *given, **named)
+        try:
+            call.start()
+            return call.result()
+        except BaseException:
+            call.cancel()
+            raise
 
     def start(
         self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
     ) -> "LoopCall[T]":
         """Start a coroutine function in the loop; wait for it later with `result`."""
-        # The loop makes the coroutine: one that is made here, and never begun, would warn that it was not awaited.
-        call = LoopCall(self._loop, lambda: function(*given, **named))
-        self._loop.call_soon_threadsafe(call.begin)
+        call = self.call(function, *given, **named)
+        call.start()
         return call
+
+    def call(
+        self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
+    ) -> "LoopCall[T]":
+        """Return a call that is yet to be started, for callers that cancel it however its start is interrupted."""
+        # The loop makes the coroutine: one that is made here, and never begun, would warn that it was not awaited.
+        return LoopCall(self._loop, lambda: function(*given, **named))
 
     def stop(self) -> None:
         """Cancel all running coroutines, and end the thread. Do not start any others."""
@@ -85,8 +97,11 @@ class LoopCall(Generic[T]):
         self._task: asyncio.Task[T] | None = None
         self._outcome: SimpleQueue[CallOutcome[Any]] = SimpleQueue()
 
-    def begin(self) -> None:
-        """Start the coroutine. Called in the loop."""
+    def start(self) -> None:
+        """Let the loop begin the coroutine."""
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
         self._task = self._loop.create_task(self._call())
         self._task.add_done_callback(self._end)
 
@@ -108,15 +123,20 @@ class LoopCall(Generic[T]):
         try:
             outcome: CallOutcome[T] = next_of(self._outcome)
         except BaseException:
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._cancel)
+            self.cancel()
             raise
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
 
+    def cancel(self) -> None:
+        """Cancel the coroutine, unless it has ended; called from any thread."""
+        with contextlib.suppress(RuntimeError):  # a loop that is closed has ended everything
+            self._loop.call_soon_threadsafe(self._cancel)
+
     def _cancel(self) -> None:
-        if self._task is not None:
+        # Once: a second cancellation would end what the coroutine does about the first.
+        if self._task is not None and not self._task.cancelling():
             self._task.cancel()
 
 

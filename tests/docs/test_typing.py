@@ -21,8 +21,8 @@ import pytest
 
 import sowline
 from sowline import emodb, spark
-from sowline.client.client import Messages
 from sowline.client.grid_widget import GridWidget
+from sowline.client.messages import Messages
 from tests.docs.test_comments import ROOT
 
 MODULES = (sowline, emodb, spark)

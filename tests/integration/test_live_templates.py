@@ -14,7 +14,7 @@ import pytest
 from sowline import Client
 from sowline.changes.change import Change
 from sowline.changes.progress import Progress
-from sowline.client.client import Messages
+from sowline.client.messages import Messages
 from sowline.commands.command import DEFINE
 from sowline.kafka.messages import event_of
 from sowline.wire.client_message import Message

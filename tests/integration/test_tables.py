@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from sowline import Client
-from sowline.client.client import Messages
+from sowline.client.messages import Messages
 from tests.integration.services import System, system
 from tests.waiting import wait_for
 

@@ -10,7 +10,7 @@ from typing import Any, assert_type
 import pyarrow as pa
 
 from sowline import Ask, AsyncClient, AsyncLocalView, Client, LocalView, Message, Publisher, SowlineError
-from sowline.client.client import Messages
+from sowline.client.messages import Messages
 from sowline.client.stream import Stream
 from sowline.client.writing import Written
 

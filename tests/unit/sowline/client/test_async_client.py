@@ -123,6 +123,64 @@ async def test_commands_while_a_connection_is_resumed_are_sent(service: Service)
         await asyncio.gather(*sending)
 
 
+class FullConnection(Connection):
+    """A connection over which the service answers each request, and reads no other until the answer is read."""
+
+    async def send(self, text: str) -> None:
+        """Take a request."""
+        await super().send(text)
+        id = self.sent[-1]["command_id"]
+        self.give(command="ack", command_id=id, status="success", ack_type="processed", bookmark="orders:0@4")
+        for offset in range(10):
+            self.give(
+                command="publish", sids=[id], topic="orders", bookmark=f"orders:0@{5 + offset}", data={}
+            )
+        await until(self._frames.empty, "the client to read the answer")
+
+
+async def test_a_client_that_resumes_reads_meanwhile(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many requests or large ones: the service reads none while its messages are unread.
+
+    Nor does a caller with many unread messages that asks for something else meanwhile stop it.
+    """
+    monkeypatch.setattr("sowline.client.stream.WAITING_MAX", 5)
+    first, second = service.accept(), FullConnection()
+    async with AsyncClient("http://x") as client:
+        for id in ("1", "2"):
+            opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
+            await all_have_had_turns()
+            first.give(command="ack", command_id=id, status="success", ack_type="processed")
+            await opening
+        first.lose()
+        await all_have_had_turns()
+        service._ready.put_nowait(second)
+        await until(lambda: second.sent)
+        stream = await client.open(Ask("subscribe", "orders"))
+        assert [request["command_id"] for request in second.sent] == ["1", "2", "3"]
+        assert not client._connection.is_open
+        assert [(await anext(stream)).bookmark for _ in range(10)][-1] == "orders:0@14"
+        await until(lambda: client._connection.is_open, "all requests to be sent")
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+async def test_a_frame_that_can_not_be_read_ends_the_client(service: Service, is_resumed: bool) -> None:
+    """With its own reason, over a connection that was resumed too."""
+    connection = service.accept()
+    async with AsyncClient("http://x") as client:
+        opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
+        await all_have_had_turns()
+        if is_resumed:
+            connection.lose()
+            connection = service.accept()
+            await until(lambda: connection.sent)
+        connection.give_frame(7)
+        with pytest.raises(SowlineError) as error:
+            await opening
+    assert error.value.reason == "bad message"
+
+
 async def test_who_gives_up_opening_unsubscribes(service: Service) -> None:
     """The service may have accepted it meanwhile: its messages would have no reader."""
     connection = service.accept()
@@ -292,6 +350,7 @@ async def test_a_connection_that_is_lost_is_made_again(
         await until(lambda: len(service.tokens) >= 3)
     assert caplog.messages == [
         "lost the connection to the query service at http://127.0.0.1:1; trying again",
+        "nothing listens at http://127.0.0.1:1: is `sowline up` running?; trying again in 0.05 s",
         "connected to the query service again",
     ]
 
@@ -318,6 +377,30 @@ async def test_a_function_that_returns_no_token_once(service: Service) -> None:
     async with AsyncClient("http://x", token=lambda: next(tokens)):
         await until(lambda: len(service.tokens) >= 2)
     assert service.tokens == ["Bearer t1", "Bearer t2"]
+
+
+async def test_a_client_without_a_token_does_not_try_for_ever(
+    service: Service, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can be no token counts as a refusal. A function that fails is asked on; each reason is logged once."""
+    monkeypatch.setattr("sowline.client.connection.BACK_OFF_SECONDS", (0.0,) * 6)
+    asked = itertools.count()
+
+    def token() -> str:
+        number = next(asked)
+        if 0 < number < 20:
+            raise OSError
+        return "" if number else "t1"
+
+    service.accept().lose()
+    async with AsyncClient("http://x", token=token) as client:
+        with pytest.raises(SowlineError, match="expected a token of printable") as error:
+            await client.open(Ask("subscribe", "orders"))
+    assert (error.value.reason, next(asked)) == ("bad request", 26)
+    assert caplog.messages[1:] == [
+        "the token function raised OSError; trying again in 0 s",
+        "expected a token of printable ASCII characters, got other characters; trying again in 0 s",
+    ]
 
 
 async def test_streams_that_have_ended_are_forgotten(service: Service) -> None:

@@ -3,40 +3,43 @@
 import asyncio
 import gc
 import json
+import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from sowline.client.client import Client, Messages
+from sowline.client.client import Client
+from sowline.client.messages import Messages, Opening
 from sowline.client.stream import Stream
 from sowline.subscriptions.ask import Ask
 from sowline.subscriptions.lifecycle import ConnectionMade
-from sowline.wire.client_message import read_frame
+from sowline.wire.client_message import Message, read_frame
 from tests.held_connection import Connection
+from tests.interrupts import interrupted
 from tests.waiting import wait_for
 
 ACCEPTED = {"command": "ack", "command_id": "1", "status": "success", "ack_type": "processed"}
 
 
-class Unconnected(Client):
-    """A client without a connection: what it calls runs at once."""
-
-    def __init__(self) -> None:
-        self._is_closed = True
-
-    def _run(self, function: Callable[..., Coroutine[Any, Any, Any]], *given: object, **named: object) -> Any:
-        return asyncio.run(function(*given, **named))
+def run(function: Callable[..., Coroutine[Any, Any, Any]], *given: object, **named: object) -> Any:
+    """Run at once what a client without a connection calls."""
+    return asyncio.run(function(*given, **named))
 
 
-def messages_of(command: str, *frames: dict[str, Any]) -> Messages:
+def messages_of(command: str, *frames: dict[str, Any], run: Callable[..., Any] = run) -> Messages:
     """Return the iterator over what a service has sent."""
     stream = Stream("1", Ask(command, "orders"))
     stream.handle(ConnectionMade())
     for received in read_frame(json.dumps(frames).encode()):
         stream.receive(received)
-    return Messages(Unconnected(), stream)
+    opening = Opening(cast("Any", SimpleNamespace()))
+    opening.stream = stream
+    return Messages(run, opening, lambda _: None)
 
 
 def change(offset: int, partition: int = 0, **fields: Any) -> dict[str, Any]:
@@ -73,25 +76,71 @@ def test_the_bookmark_after_the_end_is_that_of_the_last_message_returned() -> No
     assert list(messages) == []
 
 
-def test_what_an_interrupted_wait_has_taken_is_not_behind_the_bookmark(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_an_interrupted_wait_has_taken_is_not_behind_the_bookmark() -> None:
     """Ctrl-C ends the wait just when messages come: who saves the bookmark then gets them at the next start."""
-    messages = messages_of("subscribe", {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6))
 
-    def interrupted(
-        self: Unconnected,
-        function: Callable[..., Coroutine[Any, Any, Any]],
-        *given: object,
-        **named: object,
-    ) -> Any:
-        asyncio.run(function(*given, **named))
-        raise KeyboardInterrupt
+    def interrupt(function: Callable[..., Any], *given: object, **named: object) -> Any:
+        run(function, *given, **named)
+        if function.__name__ == "next_batch":
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(Unconnected, "_run", interrupted)
+    frames = {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6)
+    messages = messages_of("subscribe", *frames, run=interrupt)
     with pytest.raises(KeyboardInterrupt):
         next(messages)
     assert messages.bookmark == "orders:0@4"
+    assert list(messages) == [], "the iteration would go on without the batch that was taken"
+
+
+def test_an_interrupted_wait_that_has_taken_nothing_repeats_nothing() -> None:
+    """The bookmark is the one after the last batch, whose messages were all returned."""
+
+    def interrupt(function: Callable[..., Any], *given: object, **named: object) -> Any:
+        if function.__name__ == "next_batch" and is_interrupted:
+            raise KeyboardInterrupt
+        return run(function, *given, **named)
+
+    is_interrupted = False
+    frames = {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6)
+    messages = messages_of("subscribe", *frames, run=interrupt)
+    assert [next(messages).bookmark for _ in range(2)] == ["orders:0@5", "orders:0@6"]
+    is_interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        next(messages)
+    assert messages.bookmark == "orders:0@6"
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("returned", [0, 1])
+def test_a_message_that_was_not_returned_is_not_behind_the_bookmark(returned: int) -> None:
+    """Between whichever two steps `next` is interrupted, the bookmark is that of the last message it returned."""
+    found: list[str | None] = []
+    going_on: list[Message | None] = []
+    is_interrupted = True
+    while is_interrupted:
+        frames = {**ACCEPTED, "bookmark": "orders:0@4"}, change(5), change(6), change(7)
+        messages = messages_of("subscribe", *frames, run=_run_untraced)
+        for _ in range(returned):
+            next(messages)
+        is_interrupted = interrupted(partial(next, messages), len(found))
+        found.append(messages.bookmark)
+        going_on.append(next(messages, None))
+    assert len(found) > 20
+    # At its last step, it returns the message.
+    assert set(found[:-2]) == {f"orders:0@{4 + returned}"}
+    assert found[-1] == f"orders:0@{5 + returned}"
+    # Interrupted before its first step, it goes on with the next message; else it has ended.
+    assert {one.bookmark for one in going_on[:-2] if one is not None} <= {f"orders:0@{5 + returned}"}
+
+
+def _run_untraced(function: Callable[..., Any], *given: object, **named: object) -> Any:
+    """Run without being interrupted: the loop is in another thread."""
+    trace = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return run(function, *given, **named)
+    finally:
+        sys.settrace(trace)
 
 
 def test_no_bookmark_within_a_group() -> None:
@@ -118,6 +167,8 @@ class Served(Connection):
             gc.collect()
         await super().send(text)
         request = self.sent[-1]
+        if request["command"] == "sow":
+            self.give(**ACCEPTED | {"command_id": request["command_id"]})
         if request["command"] == "subscribe":
             self.give(**ACCEPTED | {"command_id": request["command_id"]}, bookmark="orders:0@4")
             self.give(**change(5) | {"sids": [request["command_id"]]})
@@ -165,3 +216,32 @@ def test_an_iterator_that_the_loop_collects(served: tuple[Client, Served]) -> No
     next(client.subscribe("orders"))
     wait_for(lambda: len(connection.sent) == 4, "both ends to be sent")
     assert [request["command"] for request in connection.sent] == ["subscribe"] * 2 + ["unsubscribe"] * 2
+
+
+def test_an_iterator_that_was_not_begun_ends_its_stream(served: tuple[Client, Served]) -> None:
+    """Closed or dropped before its first message: nobody would take its messages, and the client would stop."""
+    client, connection = served
+    client.subscribe("orders").close()
+    client.subscribe("orders")
+    records = client.records("orders")
+    cast("Any", records).close()
+    client.records("orders")
+    wait_for(lambda: len(connection.sent) == 8, "all ends to be sent")
+    asked = ["subscribe", "unsubscribe"] * 2 + ["sow", "unsubscribe"] * 2
+    assert [request["command"] for request in connection.sent] == asked
+    assert client._client._streams.by_id == {}
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_an_interrupted_call_leaves_no_stream(served: tuple[Client, Served]) -> None:
+    """Between whichever two steps it is interrupted, before or after the service has accepted the request."""
+    client, _ = served
+    streams = client._client._streams.by_id
+    steps = 0
+    kept: list[Messages] = []  # interrupted in its finalizer, an iterator would not end its stream
+    while interrupted(lambda: kept.append(client.subscribe("orders")), steps):
+        kept.clear()
+        client._lock = threading.Lock()  # an interrupted `with` may have kept it
+        wait_for(lambda: not streams, f"the stream of a call that was interrupted at step {steps} to end", 3)
+        steps += 1
+    assert steps > 100

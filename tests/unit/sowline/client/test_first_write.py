@@ -4,9 +4,11 @@ import asyncio
 from typing import Any, Self
 
 import pytest
+from confluent_kafka import KafkaError
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.http_api import HttpClient
+from sowline.client.write_failures import Flush, WriteFailures
 from sowline.errors import SowlineError
 from tests.waiting import loop_turns
 
@@ -26,9 +28,11 @@ class _Refused:
     def redefine(self, topics: object) -> None:
         """Take the topics of a service that knows none."""
 
-    def close(self) -> None:
-        """Raise as a flush does."""
-        raise SowlineError("not written", "Kafka did not accept an earlier command")
+    def begin_flush(self) -> Flush:
+        """Return a wait that ends at once, and raises the refusal."""
+        failures = WriteFailures()
+        failures.note(KafkaError(KafkaError._MSG_TIMED_OUT))
+        return Flush(failures, lambda _: 0, 1.0)
 
 
 async def _topics(_: HttpClient) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """The errors of a client whose request gets no answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from sowline.cli import http
 from sowline.client import http_api
+from sowline.client.absence import CARRIED_OUT
 from sowline.client.http_api import HttpClient
 from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.runtime.ports import free_port
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -38,31 +41,37 @@ async def silent() -> AsyncIterator[str]:
         over.set()
 
 
+def asks_of(client: HttpClient, url: str) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
+    """Return requests by their names."""
+    return {
+        "topics": client.topics,
+        "publish": lambda: client.post("orders", "publish", {}, b"{}"),
+        "explain": lambda: client.post("orders", "explain", {}, b"{}"),
+        "command": lambda: asyncio.to_thread(http.get, url),
+    }
+
+
 async def refusal(url: str, ask: str) -> SowlineError:
     """Return the error of a request."""
     client = HttpClient(url, Credentials(), lambda: None)
-    asks: dict[str, Callable[[], Awaitable[object]]] = {
-        "topics": client.topics,
-        "publish": lambda: client.post("orders", "publish", {}, b"{}"),
-        "command": lambda: asyncio.to_thread(http.get, url),
-    }
     with pytest.raises(SowlineError) as refused:
-        await asks[ask]()
+        await asks_of(client, url)[ask]()
     await client.close()
     return refused.value
 
 
 @pytest.mark.parametrize("ask", ["topics", "publish", "command"])
 async def test_a_service_that_does_not_answer_is_there(ask: str, silent: str) -> None:
-    """The error says for how long it was waited, and that the request may be carried out."""
+    """The error says for how long it was waited, and that a write may be carried out."""
     error = await refusal(silent, ask)
     assert error.reason == "request timeout"
-    assert "to continue its answer within 1 s, got nothing; it may still carry out" in error.message
+    assert "to continue its answer within 1 s, got nothing" in error.message
+    assert ("; it may still carry out the request" in error.message) is (ask == "publish")
 
 
-@pytest.mark.parametrize("ask", ["publish", "command"])
+@pytest.mark.parametrize("ask", ["publish", "topics", "explain", "command"])
 async def test_a_service_that_is_killed_may_have_carried_out_the_request(ask: str) -> None:
-    """Its connection ends before the answer: a program that just repeats its write may write twice."""
+    """Its connection ends before the answer: who just repeats a write may write twice. A read may be repeated."""
 
     async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -71,7 +80,23 @@ async def test_a_service_that_is_killed_may_have_carried_out_the_request(ask: st
     async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
         error = await refusal(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", ask)
     assert error.reason == "not connected"
-    assert "it may have carried out the request, so check before you repeat it" in error.message
+    assert (CARRIED_OUT in error.message) is (ask == "publish")
+
+
+@pytest.mark.parametrize("ask", ["topics", "publish"])
+async def test_a_client_that_is_closed_while_it_waits_for_an_answer(ask: str, silent: str) -> None:
+    """The error is not one of the service; a write may have been carried out all the same."""
+    client = HttpClient(silent, Credentials(), lambda: None)
+    asking = asyncio.create_task(asks_of(client, silent)[ask]())
+    await until(lambda: "_http" in client.__dict__ and client._http._transport._pool.connections)  # type: ignore[attr-defined]
+    client.send_no_more()
+    with pytest.raises(SowlineError, match="the client was closed") as closed:
+        await asking
+    assert (closed.value.reason, CARRIED_OUT in closed.value.message) == ("disconnected", ask == "publish")
+    await client.close()
+    with pytest.raises(SowlineError, match="the client was closed") as closed:
+        await asks_of(client, silent)[ask]()
+    assert closed.value.reason == "disconnected"
 
 
 @pytest.mark.parametrize("ask", ["topics", "publish", "command"])

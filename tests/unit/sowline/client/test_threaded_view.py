@@ -10,14 +10,13 @@ import pytest
 
 from sowline.client.local_view import LocalView
 from sowline.errors import SowlineError
+from sowline.runtime.loop_thread import LoopThread
+from tests import interrupts
+from tests.interrupts import Interrupted
 from tests.unit.sowline.client.played import Never, Threaded, group, live, taken, threaded
-from tests.waiting import let_pass
+from tests.waiting import let_pass, wait_for
 
 __all__ = ["threaded"]
-
-
-class Interrupted(Exception):
-    """What a signal raises in the main thread."""
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +87,24 @@ def test_interrupted_on_entering(threaded: Threaded) -> None:
     with interrupted(threaded.view):
         threaded.view.__enter__()
     assert (threaded.client.open_ids, threaded.view.error is not None) == ([], True)
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_an_interrupted_entry_leaves_no_subscription() -> None:
+    """Between whichever two steps it is interrupted: nobody would take its messages, and the client would stop."""
+    steps, has_thread = 0, False
+    while not has_thread:
+        loop = LoopThread("tested")
+        made = Threaded(loop)
+        made.hear_once_asked(1, taken())
+        assert interrupts.interrupted(made.view.__enter__, steps)
+        has_thread = made.view._thread is not None
+        wait_for(
+            lambda made=made: not made.client.open_ids, f"the view to end that was interrupted at {steps}"
+        )
+        loop.stop()
+        steps += 7
+    assert steps > 100
 
 
 @pytest.mark.parametrize(

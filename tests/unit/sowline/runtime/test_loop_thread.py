@@ -5,20 +5,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any
 
 import pytest
 
 from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, LoopThread, next_of
+from tests.interrupts import Interrupted, interrupted
 from tests.waiting import loop_turns, wait_for
-
-
-class Interrupted(Exception):
-    """What the signal raises in the main thread."""
 
 
 @pytest.fixture
@@ -121,26 +117,3 @@ def test_interrupted_at_any_moment(loop_thread: LoopThread) -> None:
         call = loop_thread.start(answer, moments)
         assert call._outcome.get(timeout=5).value == moments
     assert moments > 100
-
-
-def interrupted(function: Callable[[], object], steps: int) -> bool:
-    """Call a function and interrupt it after so many steps; tell whether it took more than these."""
-    left = steps
-
-    def trace(frame: FrameType, event: str, given: object) -> Any:
-        nonlocal left
-        frame.f_trace_opcodes = True
-        left -= event == "opcode"
-        if left < 0:
-            raise Interrupted
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    except Interrupted:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
