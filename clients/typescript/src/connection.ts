@@ -144,13 +144,16 @@ export class Connection {
   async token(isFresh: boolean): Promise<string | undefined> {
     const { token, getToken } = this.#options;
     if (isFresh || this.#token === undefined) {
+      let given = token;
       try {
-        this.#token = getToken === undefined ? token : await getToken();
+        if (getToken !== undefined) given = await getToken();
       } catch (cause) {
         throw new SowlineError("auth unavailable", "getToken has failed", { cause });
       }
+      // One that can't be used does not replace a token that is still valid.
+      this.#token = given === undefined ? given : checkedToken(given);
     }
-    return this.#token === undefined ? undefined : checkedToken(this.#token);
+    return this.#token;
   }
 
   /** End the connection, and everything that it carries. */
