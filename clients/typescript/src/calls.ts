@@ -1,6 +1,5 @@
 /** Commands with one answer each: writes, `explain` and `timeline`. */
 
-import { unlessAborted } from "./abort.js";
 import type { Connection } from "./connection.js";
 import { Deferred } from "./deferred.js";
 import { SowlineError } from "./errors.js";
@@ -8,36 +7,69 @@ import type { Ack, ServerMessage } from "./frames.js";
 import { errorOf, type Command } from "./message.js";
 
 interface Call {
+  /** Empty until the command is sent. */
+  id: string;
+  readonly command: Command;
   readonly lastAck: string;
   readonly frames: ServerMessage[];
   readonly answer: Deferred<ServerMessage[]>;
 }
 
-/** The commands whose answers have not come yet, by their ids. */
+/** The commands whose answers have not come yet. */
 export class Calls {
+  /** Those that wait for a connection, in the order in which they are sent. */
+  readonly #unsent = new Set<Call>();
+  /** Those that were sent, by their ids. */
   readonly #byId = new Map<string, Call>();
-  #made = 0;
+  #sentCount = 0;
 
   constructor(readonly connection: Connection) {}
 
   /**
    * Send a command and return the messages of its answer, whose last one is the last of the acknowledgements that
-   * it asks for. If the connection is lost before that, it fails with `disconnected`: a command that writes may
-   * have been executed. After `signal` is aborted, nothing is sent.
+   * it asks for. Commands are sent in the order of the calls. If the connection is lost before the answer, the call
+   * fails with `disconnected`: a command that writes may have been executed. After `signal` is aborted, nothing is
+   * sent.
    */
   async call(command: Command, acks: readonly Ack["ack_type"][], signal?: AbortSignal): Promise<ServerMessage[]> {
-    // Here, as the connection may be lost again before a wait continues: then no answer would come
-    // ("a client that is closed right after a write").
-    while (!this.connection.isOpen) await unlessAborted(this.connection.nextStatus(), signal);
     signal?.throwIfAborted();
-    const id = `c${++this.#made}`;
-    const answer = new Deferred<ServerMessage[]>();
-    this.#byId.set(id, { lastAck: acks.at(-1)!, frames: [], answer });
+    if (this.connection.error !== undefined) throw this.connection.error;
+    const call: Call = {
+      id: "",
+      command: { ...command, ack_type: acks.join(",") },
+      lastAck: acks.at(-1)!,
+      frames: [],
+      answer: new Deferred(),
+    };
+    const giveUp = (): void => {
+      this.#unsent.delete(call);
+      this.#byId.delete(call.id);
+      call.answer.reject(signal!.reason);
+    };
+    signal?.addEventListener("abort", giveUp);
+    this.#unsent.add(call);
+    this.sendUnsent();
     try {
-      this.connection.send({ ...command, command_id: id, ack_type: acks.join(",") });
-      return await unlessAborted(answer.promise, signal);
+      return await call.answer.promise;
     } finally {
-      this.#byId.delete(id);
+      signal?.removeEventListener("abort", giveUp);
+    }
+  }
+
+  /** Send what waits, if the connection is open. A new one calls this before its listeners, who may write, too. */
+  sendUnsent(): void {
+    if (!this.connection.isOpen) return;
+    for (const call of this.#unsent) {
+      this.#unsent.delete(call);
+      call.id = `c${++this.#sentCount}`;
+      this.#byId.set(call.id, call);
+      try {
+        this.connection.send({ ...call.command, command_id: call.id });
+      } catch (error) {
+        // What can't be written as JSON concerns no other command.
+        this.#byId.delete(call.id);
+        call.answer.reject(error);
+      }
     }
   }
 
@@ -47,7 +79,7 @@ export class Calls {
     const error = frame.command === "ack" ? errorOf(frame) : undefined;
     if (error !== undefined && id === undefined) {
       // The service could not read a frame: it is not known whose command that was.
-      this.fail(error);
+      this.#failSent(error);
       return;
     }
     const call = id === undefined ? undefined : this.#byId.get(id);
@@ -60,7 +92,7 @@ export class Calls {
   }
 
   lost(): void {
-    this.fail(
+    this.#failSent(
       new SowlineError(
         "disconnected",
         "the connection was lost before the answer came; a write may have been executed",
@@ -69,8 +101,13 @@ export class Calls {
   }
 
   fail(error: SowlineError): void {
-    const calls = [...this.#byId.values()];
+    this.#failSent(error);
+    for (const call of this.#unsent) call.answer.reject(error);
+    this.#unsent.clear();
+  }
+
+  #failSent(error: SowlineError): void {
+    for (const call of this.#byId.values()) call.answer.reject(error);
     this.#byId.clear();
-    for (const call of calls) call.answer.reject(error);
   }
 }

@@ -41,7 +41,10 @@ export class Client {
         this.#requests?.calls.receive(frame);
       },
       deliver: () => this.#streams.deliver(),
-      resume: (isVoid) => this.#streams.resume(isVoid),
+      resume: (isVoid) => {
+        this.#streams.resume(isVoid);
+        this.#requests?.calls.sendUnsent();
+      },
       lost: () => {
         this.#streams.lost();
         this.#requests?.calls.lost();

@@ -71,7 +71,7 @@ export interface Carried {
   receive(frame: ServerMessage): void;
   /** All messages that came together were given to `receive`. */
   deliver(): void;
-  /** There is a new connection; if `isVoid`, what subscribers hold is no longer valid. */
+  /** There is a new connection, of which nobody knows yet; if `isVoid`, what subscribers hold is no longer valid. */
   resume(isVoid: boolean): void;
   /** The connection is lost; another one will be made. */
   lost(): void;
@@ -96,7 +96,6 @@ export class Connection {
   readonly #carried: Carried;
   readonly #deadline: number;
   #socket: Socket | undefined;
-  #next = new Deferred();
   #attempts = 0;
   #refusals = 0;
   #token: string | undefined;
@@ -136,12 +135,6 @@ export class Connection {
     setTimeout(call, REPEAT_MS);
   }
 
-  /** Wait for the next status; throws why there will be no connection any more. */
-  async nextStatus(): Promise<void> {
-    if (this.error !== undefined) throw this.error;
-    await this.#next.promise;
-  }
-
   /** Whether there may be another token when this one expires. */
   get renews(): boolean {
     return this.#options.getToken !== undefined;
@@ -151,13 +144,16 @@ export class Connection {
   async token(isFresh: boolean): Promise<string | undefined> {
     const { token, getToken } = this.#options;
     if (isFresh || this.#token === undefined) {
+      let given = token;
       try {
-        this.#token = getToken === undefined ? token : await getToken();
+        if (getToken !== undefined) given = await getToken();
       } catch (cause) {
         throw new SowlineError("auth unavailable", "getToken has failed", { cause });
       }
+      // One that can't be used does not replace a token that is still valid.
+      this.#token = given === undefined ? given : checkedToken(given);
     }
-    return this.#token === undefined ? undefined : checkedToken(this.#token);
+    return this.#token;
   }
 
   /** End the connection, and everything that it carries. */
@@ -348,8 +344,6 @@ export class Connection {
   #setStatus(status: ConnectionStatus): void {
     this.status = status;
     this.#statuses.emit(status);
-    this.#next.resolve();
-    this.#next = new Deferred();
   }
 
   #after(name: string, ms: number, call: () => void): void {

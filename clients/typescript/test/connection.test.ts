@@ -88,6 +88,34 @@ test("a logon is renewed over the same connection before it ends", async () => {
   }
 });
 
+test("a renewal that gets no token leaves requests the one that is still valid", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const sent: unknown[] = [];
+  const fetch = mock.method(globalThis, "fetch", async (_: string, { headers }: { headers: Headers }) => {
+    sent.push(headers.get("Authorization"));
+    return new Response("{}");
+  });
+  try {
+    const tokens = ["t1", "", "t3"];
+    const service = new FakeService();
+    service.logon = { expires_in: 100 };
+    const client = connect("http://service", service.options({ getToken: () => tokens.shift()! }));
+    await turns();
+    const socket = service.sockets[0]!;
+    socket.onopen?.({});
+    socket.logOn();
+    mock.timers.tick(75_000);
+    await turns();
+    assert.deepEqual([tokens, socket.sent], [["t3"], []]);
+    for (let request = 0; request < 2; request++) await client.topics();
+    assert.deepEqual([tokens, sent], [["t3"], ["Bearer t1", "Bearer t1"]]);
+    client.close();
+  } finally {
+    fetch.mock.restore();
+    mock.timers.reset();
+  }
+});
+
 test("a connection that is silent is asked for a sign of life, and given up without one", async () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"] });
   try {

@@ -3,8 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { JsonText, SowlineError } from "../src/index.js";
-import { accepted, connected, refused, turns } from "./fakeSocket.js";
+import { connect, JsonText, SowlineError } from "../src/index.js";
+import { accepted, connected, FakeService, refused, turns, type FakeSocket } from "./fakeSocket.js";
+
+/** The commands that were sent, each with what it writes. */
+const written = ({ sent }: FakeSocket): unknown[] => sent.map(({ command, data }) => data ?? command);
 
 test("a text of JSON is sent as it is written, by a client that keeps integers", async () => {
   assert.throws(() => new JsonText("{"), { reason: "not json" });
@@ -111,4 +114,64 @@ test("of a write that is given up after it was sent, only the wait ends", async 
   socket.give(accepted("c2", { outcome: "applied" }));
   assert.equal((await next).outcome, "applied");
   client.close();
+});
+
+test("what waits for the first connection is sent before anything that follows its opening", async () => {
+  const service = new FakeService();
+  const client = connect("http://service", service.options());
+  const socket = await service.connected();
+  const { signal } = new AbortController();
+  const calls: Promise<unknown>[] = [client.publish("orders", 1, { signal }), client.publish("orders", 2), client.flush()];
+  await turns();
+  client.onStatus(() => calls.push(client.publish("orders", 3), client.flush()));
+  void client.opened.then(() => calls.push(client.sowDelete("orders", { data: 4 })));
+  socket.logOn();
+  assert.deepEqual(written(socket), [1, 2, "flush"]); // at once: no turn is left to others
+  await turns();
+  assert.deepEqual(written(socket), [1, 2, "flush", 3, "flush", 4]);
+  client.close();
+  for (const call of calls) await assert.rejects(call, { reason: "disconnected" });
+});
+
+test("what waits for another connection is sent after the subscriptions, in the order of the calls", async () => {
+  const [client, first, service] = await connected();
+  client.subscribe("orders");
+  const lost = client.publish("orders", 0);
+  first.give(accepted("1"));
+  await turns();
+  first.lose();
+  await assert.rejects(lost, { reason: "disconnected" });
+  const { signal } = new AbortController();
+  const calls: Promise<unknown>[] = [client.publish("orders", 1), client.deltaPublish("orders", 2, { signal })];
+  client.onStatus(() => calls.push(client.publish("orders", 4), client.flush()));
+  await turns();
+  // An attempt that fails leaves everything as it was.
+  (await service.connected()).lose();
+  calls.push(client.delta("orders", "k", "3"));
+  const again = await service.connected();
+  again.logOn();
+  await turns();
+  assert.deepEqual(written(again), ["subscribe", 1, 2, "3", 4, "flush"]);
+  assert.deepEqual(again.sent.slice(1).map((sent) => sent["command_id"]), ["c2", "c3", "c4", "c5", "c6"]);
+  client.close();
+  for (const call of calls) await assert.rejects(call, { reason: "disconnected" });
+});
+
+test("a write that is no JSON keeps nothing else that waits from being sent", async () => {
+  const [client, first, service] = await connected();
+  first.lose();
+  const calls = [client.publish("orders", 1), client.publish("orders", 2n), client.publish("orders", 3)];
+  await turns();
+  const socket = await service.accept();
+  assert.deepEqual([written(socket), client.status], [[1, 3], "open"]);
+  await assert.rejects(calls[1]!, TypeError);
+  client.close();
+  for (const call of calls) await assert.rejects(call);
+});
+
+test("a closed client refuses a write that is given up already, and leaves no rejection unhandled", async () => {
+  const [client] = await connected();
+  client.close();
+  await assert.rejects(client.publish("orders", 1, { signal: AbortSignal.abort() }), { name: "AbortError" });
+  await turns(); // an unhandled rejection would end the test
 });
