@@ -150,7 +150,7 @@ class Loaded:
                 vars(partition) | {"_newest": vars(partition._newest)} | dict.fromkeys(not_observed)
                 for partition in self.topic.partitions.values()
             ],
-            "rings": [list(partition.ring._changes) for partition in self.topic.partitions.values()],
+            "rings": [vars(partition.ring) for partition in self.topic.partitions.values()],
             "loads": loads,
             "waiting": follower.waiting(),
         }
