@@ -35,8 +35,8 @@ PROPERTY = {
     "sowline/changes/wholeness.py": ["test_loaders.py"],
 }
 
-# Unit tests by the module that they test, beside the file of its name, which would have too many of them.
-BESIDE = {
+# Unit tests by the module that they test, beside the file of its name, which would be too long with them.
+FURTHER = {
     "materializer/sowline_materializer/core/views.py": ["test_view_loads.py"],
     "query_service/sowline_query_service/replica/partition_replica.py": ["test_ring_limits.py"],
     "sowline/check/judge/reads.py": ["test_read_changes.py"],
@@ -75,12 +75,12 @@ def own_test(module: str) -> Path:
 
 
 def tests(module: str) -> list[str]:
-    """Return the tests of a module's name and those beside them; if there are none, those of a package above it."""
+    """Return the tests of a module's name and its further ones; if there are none, those of a package above it."""
     own = own_test(module)
-    beside = [str(own.with_name(test)) for test in BESIDE.get(module, ())]
+    further = [str(own.with_name(test)) for test in FURTHER.get(module, ())]
     while not (ROOT / own).exists():
         own = own.parent
-    return [str(own), *beside, *(f"tests/property/{test}" for test in _property_tests(module))]
+    return [str(own), *further, *(f"tests/property/{test}" for test in _property_tests(module))]
 
 
 def _property_tests(module: str) -> Iterator[str]:

@@ -47,7 +47,7 @@ def test_every_module_has_tests() -> None:
     for module in scope.modules():
         for test in scope.tests(module):
             assert (scope.ROOT / test).exists(), f"{module}: {test}"
-    for path in (*scope.PROPERTY, *scope.BESIDE):
+    for path in (*scope.PROPERTY, *scope.FURTHER):
         assert scope.modules([path])
     assert scope.tests(LIMITS) == ["tests/unit/sowline/model/test_limits.py"]
 
