@@ -129,8 +129,7 @@ def loaded(definition: TopicDefinition, batches: Iterable[Sequence[Any]], pendin
         loader.is_resetting,
         wholeness.state,
         wholeness.is_whole,
-        loader._newest_events.era,
-        loader._newest_events.ranks,
+        vars(loader._newest_events),
         survey(store).tombstones if loader.has_tombstones else [],
     )
 

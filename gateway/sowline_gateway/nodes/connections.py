@@ -206,6 +206,11 @@ class ConnectionPool:
         if self._expiry is None:
             self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS_MAX, self._expire)
 
+    @property
+    def idle(self) -> int:
+        """The number of connections that wait for a query."""
+        return sum(map(len, self._idle.values()))
+
     def _expire(self) -> None:
         """Close the connections that were idle for too long.
 

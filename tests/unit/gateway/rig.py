@@ -35,6 +35,7 @@ from sowline_gateway.nodes.announcements import Announcements
 from sowline_gateway.nodes.connections import ConnectionPool
 from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.nodes.routing import Announcement
 from sowline_gateway.server.commands import GatewayCommands
 from sowline_query_service.replica.plain_run import EventAtOffset
 from sowline_query_service.server.server import server_of
@@ -128,6 +129,11 @@ class Rig:
         self.http = NodeHttp(Credentials())
         self.node_set = NodeSet({}, Announcements([], self.http), ConnectionPool(Credentials()))
         self.sessions: list[Session] = []
+
+    @property
+    def announced(self) -> dict[str, Announcement]:
+        """What the gateway knows of the nodes, by their URLs; tests may change it."""
+        return self.node_set.announcements._known
 
     def loaded(self) -> "Rig":
         """Say that all partitions are loaded."""

@@ -19,10 +19,9 @@ async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> N
             client = made.client(rights)
             assert (await client.ask("sow"))[-1]["status"] == "success"
             client.session.close()
-        await until(lambda: not pool._idle)
-        assert pool._expiry is None
+        await until(lambda: not pool.idle)
         monkeypatch.setattr(connections, "IDLE_SECONDS_MAX", 30.0)
         client = made.client()
         for _ in range(2):
             assert (await client.ask("sow"))[-1]["status"] == "success"
-        assert [len(idle) for idle in pool._idle.values()] == [1]
+        assert pool.idle == 1

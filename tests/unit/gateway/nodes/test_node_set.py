@@ -15,7 +15,7 @@ def with_lag(node: Announcement, seconds: float | None) -> Announcement:
 async def test_a_silent_node_of_two_shards_is_left() -> None:
     """While one of the nodes announces nothing, or not its lag, the lag of the other one stands for neither."""
     async with rig(["0/2", "1/2"]) as made:
-        nodes, known = made.node_set, made.node_set.announcements._known
+        nodes, known = made.node_set, made.announced
         one, other = (node.url for node in made.nodes)
         known[one], known[other] = with_lag(known[one], 0.1), with_lag(known[other], 0.5)
         assert nodes.lag_seconds([one, other], ["orders"]) == 0.5

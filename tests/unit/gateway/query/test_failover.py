@@ -194,7 +194,7 @@ async def test_a_node_that_was_restarted_as_another_shard() -> None:
     async with rig(["0/2", "1/2"]) as made:
         filled(made)
         client = made.client()
-        known = made.node_set.announcements._known
+        known = made.announced
         one, other = (known[node.url] for node in made.nodes)
         known[one.url] = Announcement(one.url, other.shard, other.topics)
         known[other.url] = Announcement(other.url, one.shard, one.topics)
@@ -207,7 +207,7 @@ async def test_a_node_that_holds_less_than_it_announced() -> None:
         filled(made)
         client = made.client()
         bookmark = (await client.ask("sow", top_n=0))[0]["bookmark"]
-        known = made.node_set.announcements._known
+        known = made.announced
         one, other = (known[node.url] for node in made.nodes)
         positions = one.topics["orders"].positions | other.topics["orders"].positions
         both = {"orders": replace(one.topics["orders"], positions=positions)}
@@ -221,7 +221,7 @@ async def test_a_node_that_holds_nothing_any_more() -> None:
     async with rig(["0/2", "1/2"], partitions=1) as made:
         filled(made)
         client = made.client()
-        known = made.node_set.announcements._known
+        known = made.announced
         (holder,) = (node for node in known.values() if node.topics["orders"].positions)
         (empty,) = (node for node in known.values() if not node.topics["orders"].positions)
         known[empty.url] = replace(empty, topics=holder.topics)

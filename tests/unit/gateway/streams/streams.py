@@ -15,9 +15,9 @@ def followed(made: Rig) -> int:
 
 def is_shared(mine: Subscriber) -> bool:
     """Return whether a client's subscription is a member of a stream now."""
-    commands = cast("Any", mine.client.session.commands)
-    assert "mine" in commands._subscriptions._entries, mine.messages
-    member = commands._subscriptions._entries["mine"].subscription._membership._member
+    entries = cast("Any", mine.client.session.commands)._subscriptions._entries
+    assert "mine" in entries, mine.messages
+    member = entries["mine"].subscription._membership._member
     return member is not None and member.is_released
 
 

@@ -13,7 +13,6 @@ from sowline.client.http_api import HttpClient
 from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
 from sowline.runtime.ports import free_port
-from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +27,19 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def silent() -> AsyncIterator[str]:
+def taken() -> asyncio.Event:
+    """Is set once the silent service has taken a request."""
+    return asyncio.Event()
+
+
+@pytest.fixture
+async def silent(taken: asyncio.Event) -> AsyncIterator[str]:
     """The URL of a service that takes requests, and answers none."""
     over = asyncio.Event()
 
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        taken.set()
         await over.wait()
         writer.close()
 
@@ -84,11 +91,13 @@ async def test_a_service_that_is_killed_may_have_carried_out_the_request(ask: st
 
 
 @pytest.mark.parametrize("ask", ["topics", "publish"])
-async def test_a_client_that_is_closed_while_it_waits_for_an_answer(ask: str, silent: str) -> None:
+async def test_a_client_that_is_closed_while_it_waits_for_an_answer(
+    ask: str, silent: str, taken: asyncio.Event
+) -> None:
     """The error is not one of the service; a write may have been carried out all the same."""
     client = HttpClient(silent, Credentials(), lambda: None)
     asking = asyncio.create_task(asks_of(client, silent)[ask]())
-    await until(lambda: "_http" in client.__dict__ and client._http._transport._pool.connections)  # type: ignore[attr-defined]
+    await taken.wait()
     client.send_no_more()
     with pytest.raises(SowlineError, match="the client was closed") as closed:
         await asking

@@ -164,15 +164,16 @@ async def test_an_issuer_that_does_not_end_its_answer(
     slow = await asyncio.start_server(drip, "127.0.0.1", 0)
     async with slow:
         url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}/keys"
-        assert authenticator._file is not None
-        access = authenticator._file.content
+        file = authenticator._file
+        assert file is not None
+        access = file.content
         assert access.jwt is not None
         rules = access.jwt.model_copy(update={"jwks": url})
-        authenticator._file.content = access.model_copy(update={"jwt": rules})
+        file.content = access.model_copy(update={"jwt": rules})
         async with asyncio.timeout(20):
             assert await user_or_reason(authenticator, issues.token("ada")) == "auth unavailable"
             await is_given_up.wait()
-        authenticator._file.content = access
+        file.content = access
     assert await user_or_reason(authenticator, issues.token("ada")) == "ada"
 
 
