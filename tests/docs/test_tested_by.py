@@ -48,6 +48,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_large_joins.py": ("views/sowline_views/tables.py",),
     "tests/integration/test_local_kafka.py": ("sowline/cli/kafka.py",),
+    "tests/integration/test_recovery.py": ("materializer/sowline_materializer/worker/batch.py",),
     "tests/integration/test_snapshots.py": (f"{QUERIES}/snapshots/writer.py",),
     "tests/integration/test_timeline.py": (f"{GATEWAY}/query/timeline.py",),
     "tests/integration/test_topic_schemas.py": ("sowline/kafka/schema_log.py",),
