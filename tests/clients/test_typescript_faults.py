@@ -16,10 +16,10 @@ from websockets.sync.client import connect
 from sowline import Client
 from sowline.errors import SowlineError
 from tests.clients.drivers import Driver, in_chromium, in_node, page_server
+from tests.integration.house import TOKENS, records, write_access
 from tests.integration.issuer import Issuer, issuer
 from tests.integration.served import Served, serve
 from tests.integration.services import Service, System, http_text, system
-from tests.integration.test_apis import TOKENS, records, write_access
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.usefixtures("package")]

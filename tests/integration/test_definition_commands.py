@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.admin import Cluster
-from tests.integration.test_cli import SOWLINE, Up
+from tests.integration.command_line import SOWLINE, Up
 from tests.waiting import SECONDS_MAX, wait_for
 
 

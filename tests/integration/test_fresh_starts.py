@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cli import Up
+from tests.integration.command_line import Up
 
 STARTS = int(os.environ.get("STARTS", "1"))
 
