@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
-from sowline.client.messages import Messages, Opening, Records
+from sowline.client.messages import IteratedStream, Messages, RecordIterator
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.records import Record, asked_records
 from sowline.config.credentials import Token
@@ -115,7 +115,7 @@ class Client:
 
     def records(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Record]:
         """Yield the records that match at one instant, each as a dict; the arguments are those of `sow`."""
-        return Records(self._open(asked_records(topic, **reading)))
+        return RecordIterator(self._open(asked_records(topic, **reading)))
 
     def subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Return the changes as they happen, from this call or from a bookmark on."""
@@ -154,7 +154,7 @@ class Client:
 
     def _open(self, ask: Ask) -> Messages:
         """Start a query or subscription; once this returns, it has begun."""
-        opening = Opening(self._client)
+        opening = IteratedStream(self._client)
         # Made first: its finalizer ends the stream, whenever the caller is interrupted.
         messages = Messages(self._run, opening, self._leave)
         try:
@@ -164,7 +164,7 @@ class Client:
             raise
         return messages
 
-    def _leave(self, opening: Opening) -> None:
+    def _leave(self, opening: IteratedStream) -> None:
         """Let the loop end a stream."""
         # Not awaited: the garbage collector may come here in any thread, also in the loop's, which would then wait
         # for itself (test_an_iterator_that_the_loop_collects). When the program ends, that thread has already

@@ -312,13 +312,13 @@ class ServiceConnection:
             await self._socket.close()
 
 
-def _log_attempt(failure: SowlineError, pause: float, logged: set[str] | None) -> None:
+def _log_attempt(failure: SowlineError, pause_seconds: float, logged: set[str] | None) -> None:
     """Log why an attempt failed; if there is a set of the reasons that were logged, only a new reason."""
     if logged is not None:
         if failure.message in logged or len(logged) >= REASONS_MAX:
             return
         logged.add(failure.message)
-    log.warning("%s; trying again in %g s", printable(failure.message), pause)
+    log.warning("%s; trying again in %g s", printable(failure.message), pause_seconds)
 
 
 def _refusal(error: Exception) -> SowlineError | None:

@@ -8,9 +8,9 @@ from typing import Protocol
 from sowline.client.local_view import Run
 from sowline.client.records import Record, record_of
 from sowline.client.stream import Stream
+from sowline.client.taken_batch import TakenBatch
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
-from sowline.subscriptions.position_tracker import PositionTracker
 from sowline.wire.client_message import Message
 
 
@@ -31,26 +31,7 @@ class Opener(Protocol):
         """Unsubscribe, if the stream is still open."""
 
 
-class Batch:
-    """Messages that were taken together, and the position after each of them."""
-
-    def __init__(self, messages: list[Message], before: PositionTracker | None) -> None:
-        self.messages = messages
-        self._position = before
-        self._noted = 0
-
-    def bookmark_after(self, count: int) -> str | None:
-        """Return the bookmark after so many of the messages; None if nothing could resume from it."""
-        for message in self.messages[self._noted : count]:
-            self._noted += 1
-            if message.reset:
-                self._position = None
-            elif self._position is not None:
-                self._position.note(message)
-        return None if self._position is None else self._position.bookmark
-
-
-class Opening:
+class IteratedStream:
     """The stream of an iterator, from before it is opened until it is ended. Used in the client's loop only.
 
     A caller can be interrupted at any moment, also just before or after the service accepts its request. So it is the
@@ -60,7 +41,7 @@ class Opening:
     def __init__(self, client: Opener) -> None:
         self.client = client
         self.stream: Stream | None = None
-        self.batch = Batch([], None)
+        self.batch = TakenBatch([], None)
         """The last batch that was taken."""
         self._is_left = False
 
@@ -70,11 +51,11 @@ class Opening:
         if self._is_left:
             await self.client.end(self.stream)
 
-    async def next_batch(self) -> Batch:
+    async def next_batch(self) -> TakenBatch:
         """Wait for messages. An empty batch is the end."""
         messages = await self.opened().next_batch()
         # Not in another step of the loop: a caller that was interrupted sees by it that messages were taken.
-        self.batch = Batch(messages, self.opened().before_batch)
+        self.batch = TakenBatch(messages, self.opened().before_batch)
         return self.batch
 
     async def pause(self) -> None:
@@ -107,7 +88,7 @@ class Messages(Iterator[Message]):
     # collector would find such a cycle and unsubscribe (test_leaving_the_iteration_ends_the_stream). A generator
     # would end only a stream that was read (test_an_iterator_that_was_not_begun_ends_its_stream).
 
-    def __init__(self, run: Run, opening: Opening, leave: Callable[[Opening], None]) -> None:
+    def __init__(self, run: Run, opening: IteratedStream, leave: Callable[[IteratedStream], None]) -> None:
         self._run = run
         self._opening = opening
         self._leave = leave
@@ -179,7 +160,7 @@ class Messages(Iterator[Message]):
         self._leave(self._opening)
 
 
-class Records(Iterator[Record]):
+class RecordIterator(Iterator[Record]):
     """The records of a query, each as a dict. To end it, leave the iteration or call `close`."""
 
     def __init__(self, messages: Messages) -> None:

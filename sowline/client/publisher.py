@@ -276,9 +276,9 @@ class Publisher:
 
     def begin_flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> Flush:
         """Return a wait for everything written so far, for callers that may give up while a thread waits."""
-        return Flush(self._failures, self._wait_for_kafka, seconds)
+        return Flush(self._failures, self._flush_producer, seconds)
 
-    def _wait_for_kafka(self, seconds: float) -> int:
+    def _flush_producer(self, seconds: float) -> int:
         """Wait until Kafka has everything; return how many commands it has not acknowledged."""
         left = self._producer.flush(seconds)
         self._call_back()

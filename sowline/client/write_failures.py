@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError
-
 from sowline.errors import SowlineError
 
 
@@ -14,15 +12,15 @@ class WriteFailures:
     # (test_what_kafka_did_not_take_is_raised_once).
 
     def __init__(self) -> None:
-        self._waiting: KafkaError | None = None
-        self._raised: tuple[int, KafkaError | None] = (0, None)
+        self._waiting: object | None = None
+        self._raised: tuple[int, object | None] = (0, None)
 
     @property
     def raised(self) -> int:
         """The number of failures that were raised."""
         return self._raised[0]
 
-    def note(self, error: KafkaError) -> None:
+    def note(self, error: object) -> None:
         """Note that a command failed."""
         self._waiting = self._waiting or error
 

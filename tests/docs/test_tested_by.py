@@ -144,7 +144,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "sowline/client/reading.py",
     ),
     "tests/unit/sowline/client/test_grid_widget.py": ("sowline/client/notebook.py",),
-    "tests/unit/sowline/client/test_http_api.py": ("sowline/client/absence.py",),
     "tests/unit/sowline/kafka/test_runner_service.py": ("sowline/kafka/runner.py",),
     "tests/unit/sowline/serving/access/test_origins.py": (
         "sowline/serving/access/middleware.py",

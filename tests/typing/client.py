@@ -12,6 +12,7 @@ import pyarrow as pa
 from sowline import Ask, AsyncClient, AsyncLocalView, Client, LocalView, Message, Publisher, SowlineError
 from sowline.client.messages import Messages
 from sowline.client.stream import Stream
+from sowline.client.write_failures import Flush
 from sowline.client.writing import Written
 
 
@@ -90,7 +91,9 @@ async def writes_with_asyncio(client: AsyncClient) -> None:
     assert_type(await client.delta("reviews", "1", "{..}"), str | None)
     assert_type(await client.deltas("reviews", "1", "{..}"), list[str])
     assert_type(await client.sow_delete("orders", keys=["1"]), int)
-    assert_type(await client.publisher("orders"), Publisher)
+    publisher = await client.publisher("orders")
+    assert_type(publisher, Publisher)
+    assert_type(publisher.begin_flush(), Flush)
 
 
 async def streams(stream: Stream) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import pytest
 
@@ -90,21 +90,26 @@ def test_interrupted_on_entering(threaded: Threaded) -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_an_interrupted_entry_leaves_no_subscription() -> None:
+def test_an_interrupted_entry_leaves_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between whichever two steps it is interrupted: nobody would take its messages, and the client would stop."""
-    steps, has_thread = 0, False
-    while not has_thread:
+    has_subscribed = threading.Event()
+
+    def begin(**_: object) -> None:
+        has_subscribed.set()
+        raise Interrupted
+
+    played = SimpleNamespace(Thread=begin, current_thread=threading.current_thread)
+    monkeypatch.setattr("sowline.client.local_view.threading", played)
+    steps = 0
+    while not has_subscribed.is_set():
         loop = LoopThread("tested")
         made = Threaded(loop)
         made.hear_once_asked(1, taken())
         assert interrupts.interrupted(made.view.__enter__, steps)
-        has_thread = made.view._thread is not None
         wait_for(
             lambda made=made: not made.client.open_ids, f"the view to end that was interrupted at {steps}"
         )
         loop.stop()
-        steps += 7
-    assert steps > 100
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sowline.client.async_client import AsyncClient
-from sowline.client.publisher import Publisher
+from sowline.client.http_api import HttpClient
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from tests.waiting import until
@@ -53,16 +53,23 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowProducer]:
     made.may_report.set()
 
 
-def writing_client() -> AsyncClient:
+async def writing_client() -> AsyncClient:
     """Return a client that has a publisher."""
+
+    async def topics(_: HttpClient) -> dict[str, Any]:
+        return {"kafka": "127.0.0.1:1"}
+
     client = AsyncClient()
-    client._publisher = Publisher({}, TOPICS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HttpClient, "topics", topics)
+        patch.setattr("sowline.client.writing.topics_of", lambda _: TOPICS)
+        await client.publisher("orders")
     return client
 
 
 async def test_a_flush_that_is_given_up_takes_no_failure(producer: SlowProducer) -> None:
     """Its thread goes on: the record was never written, and the next flush says so."""
-    client = writing_client()
+    client = await writing_client()
     await client.publish("orders", {"id": 1})
     flushing = asyncio.create_task(client.flush())
     await until(lambda: producer.flushes)
@@ -78,7 +85,7 @@ async def test_a_flush_that_is_given_up_takes_no_failure(producer: SlowProducer)
 
 async def test_flushes_at_the_same_time_all_raise(producer: SlowProducer) -> None:
     """Each of two tasks has written, and would take its record for written. A later flush has nothing to say."""
-    client = writing_client()
+    client = await writing_client()
     await client.publish("orders", {"id": 1})
     await client.publish("orders", {"id": 2})
     flushes = [asyncio.create_task(client.flush()) for _ in range(2)]
@@ -91,7 +98,7 @@ async def test_flushes_at_the_same_time_all_raise(producer: SlowProducer) -> Non
 
 async def test_a_closed_client_takes_no_commands(producer: SlowProducer) -> None:
     """Also while it still flushes: what came after the flush might never be written."""
-    client = writing_client()
+    client = await writing_client()
     await client.publish("orders", {"id": 1})
     closing = asyncio.create_task(client.close())
     await until(lambda: producer.flushes)
