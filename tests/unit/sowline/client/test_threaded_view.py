@@ -4,17 +4,18 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType, SimpleNamespace
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from sowline.client.local_view import LocalView
+from sowline.client.record_view import Callbacks
 from sowline.errors import SowlineError
 from sowline.runtime.loop_thread import LoopThread
-from tests import interrupts
 from tests.interrupts import Interrupted
 from tests.unit.sowline.client.played import Never, Threaded, group, live, taken, threaded
-from tests.waiting import let_pass, wait_for
+from tests.waiting import let_pass
 
 __all__ = ["threaded"]
 
@@ -89,27 +90,22 @@ def test_interrupted_on_entering(threaded: Threaded) -> None:
     assert (threaded.client.open_ids, threaded.view.error is not None) == ([], True)
 
 
-@pytest.mark.usefixtures("uncollected")
-def test_an_interrupted_entry_leaves_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between whichever two steps it is interrupted: nobody would take its messages, and the client would stop."""
-    has_subscribed = threading.Event()
+def test_an_interrupted_entry_leaves_no_subscription() -> None:
+    """Also just after the service has accepted it: nobody would take its messages, and the client would stop."""
+    loop = LoopThread("tested")
+    made = Threaded(loop)
+    made.hear_once_asked(1, taken())
 
-    def begin(**_: object) -> None:
-        has_subscribed.set()
-        raise Interrupted
+    def run(function: Any, *given: Any, **named: Any) -> Any:
+        result = loop.run(function, *given, **named)
+        if function.__name__ == "_subscribe":
+            raise Interrupted
+        return result
 
-    played = SimpleNamespace(Thread=begin, current_thread=threading.current_thread)
-    monkeypatch.setattr("sowline.client.local_view.threading", played)
-    steps = 0
-    while not has_subscribed.is_set():
-        loop = LoopThread("tested")
-        made = Threaded(loop)
-        made.hear_once_asked(1, taken())
-        assert interrupts.interrupted(made.view.__enter__, steps)
-        wait_for(
-            lambda made=made: not made.client.open_ids, f"the view to end that was interrupted at {steps}"
-        )
-        loop.stop()
+    with pytest.raises(Interrupted):
+        LocalView(run, made.client, "orders", Callbacks(), None, delta=True).__enter__()
+    assert made.client.open_ids == []
+    loop.stop()
 
 
 @pytest.mark.parametrize(
