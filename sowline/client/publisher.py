@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from confluent_kafka import KafkaError, Message
 
-from sowline.client.write_failures import Flush, WriteFailures
+from sowline.client.write_failures import FlushAttempt, WriteFailures
 from sowline.client.write_options import (
     Body,
     DeliveryReport,
@@ -274,9 +274,9 @@ class Publisher:
             except Exception:
                 log.exception("on_delivery of a command for %s failed", report.topic)
 
-    def begin_flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> Flush:
+    def begin_flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> FlushAttempt:
         """Return a wait for everything written so far, for callers that may give up while a thread waits."""
-        return Flush(self._failures, self._flush_producer, seconds)
+        return FlushAttempt(self._failures, self._flush_producer, seconds)
 
     def _flush_producer(self, seconds: float) -> int:
         """Wait until Kafka has everything; return how many commands it has not acknowledged."""

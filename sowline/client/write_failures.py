@@ -37,7 +37,7 @@ class WriteFailures:
             raise SowlineError("not written", f"Kafka did not accept an earlier command: {failure}")
 
 
-class Flush:
+class FlushAttempt:
     """A wait until Kafka has everything that was written before, in two steps: who gives up takes no failure.
 
     The wait may go on in a thread after its caller has given up. So only `check`, which the caller calls after that,

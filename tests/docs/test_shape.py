@@ -4,6 +4,7 @@ import ast
 import importlib.util
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from itertools import product
 from pathlib import Path
 
 import grimp
@@ -29,6 +30,9 @@ WIDE = {
     "_FilterTreeBuilder": "has a method for each rule of its grammar",
 }
 """Classes that have more public methods, each with its reason."""
+
+MADE = {"frames.ts": "is made by `python -m contract`"}
+"""Files that nobody writes or reads in one go."""
 
 MODULES = [path for name in PRODUCT for path in sorted((ROOT / name).rglob("*.py"))]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -93,6 +97,27 @@ def test_shape() -> None:
     """No module, class or function is above its limit."""
     found = [f"{path.relative_to(ROOT)}: {what}" for path in MODULES for what in too_large(path)]
     assert not found, "\n".join(found)
+
+
+def test_no_test_module_is_too_long() -> None:
+    """Tests have subjects too: who looks for one finds it by the name of its file."""
+    suffixes = ("*.py", "*.ts", "*.rs", "*.java")
+    directories = (
+        "tests",
+        "bench",
+        "examples",
+        "clients/typescript/src",
+        "clients/typescript/test",
+        "native/src",
+    )
+    found = {
+        str(path.relative_to(ROOT)): count
+        for directory, suffix in product(directories, suffixes)
+        for path in sorted((ROOT / directory).rglob(suffix))
+        if not {"node_modules", "target"} & set(path.parts) and path.name not in MADE
+        if (count := path.read_text(encoding="utf-8").count("\n")) > FILE_LINES_MAX
+    }
+    assert not found
 
 
 def test_the_exceptions_are_some() -> None:

@@ -47,7 +47,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         f"{GATEWAY}/query/record_read.py",
     ),
     "tests/integration/test_large_joins.py": ("views/sowline_views/tables.py",),
-    "tests/integration/test_local_kafka.py": ("sowline/cli/kafka.py",),
+    "tests/integration/test_local_kafka.py": (
+        "sowline/cli/kafka.py",
+        "sowline/runtime/child_process.py",
+    ),
     "tests/integration/test_recovery.py": ("materializer/sowline_materializer/worker/batch.py",),
     "tests/integration/test_snapshots.py": (f"{QUERIES}/snapshots/writer.py",),
     "tests/integration/test_timeline.py": (f"{GATEWAY}/query/timeline.py",),

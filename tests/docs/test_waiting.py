@@ -19,7 +19,7 @@ OWN = "tests/docs/test_waiting.py"
 SECONDS_MAX = 120
 
 SLEEPERS = {
-    "tests/integration/test_cli.py": "a program without our modules interrupts its child after each of many times",
+    "tests/integration/command_line.py": "a program without our modules interrupts its child many times",
 }
 """Modules that sleep by themselves, or whose programs do, each with its reason."""
 

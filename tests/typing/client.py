@@ -12,7 +12,7 @@ import pyarrow as pa
 from sowline import Ask, AsyncClient, AsyncLocalView, Client, LocalView, Message, Publisher, SowlineError
 from sowline.client.messages import Messages
 from sowline.client.stream import Stream
-from sowline.client.write_failures import Flush
+from sowline.client.write_failures import FlushAttempt
 from sowline.client.writing import Written
 
 
@@ -91,9 +91,12 @@ async def writes_with_asyncio(client: AsyncClient) -> None:
     assert_type(await client.delta("reviews", "1", "{..}"), str | None)
     assert_type(await client.deltas("reviews", "1", "{..}"), list[str])
     assert_type(await client.sow_delete("orders", keys=["1"]), int)
-    publisher = await client.publisher("orders")
-    assert_type(publisher, Publisher)
-    assert_type(publisher.begin_flush(), Flush)
+    assert_type(await client.publisher("orders"), Publisher)
+
+
+def flushes(publisher: Publisher) -> None:
+    """A flush whose caller may give up."""
+    assert_type(publisher.begin_flush(), FlushAttempt)
 
 
 async def streams(stream: Stream) -> None:

@@ -16,7 +16,8 @@ from msgspec import structs
 from sowline.errors import SowlineError
 from sowline.serving.authorization.entitlements import EVERYTHING, Rights
 from sowline.wire.node_queries import NodeQuery, end_of
-from sowline_gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import ConnectionPool, NodeConnection, NodeLost
+from sowline_gateway.nodes.node_message import NodeMessage
 
 log = structlog.get_logger()
 

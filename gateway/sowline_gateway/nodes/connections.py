@@ -9,12 +9,10 @@ import errno
 import socket as kernel
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPINTVL
-from typing import Any
 
-import msgspec
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -26,6 +24,7 @@ from sowline.errors import SowlineError
 from sowline.serving.authorization.delegation import headers_of
 from sowline.serving.authorization.entitlements import Rights
 from sowline.wire.node_queries import COMMAND_ID, NodeQuery, encode
+from sowline_gateway.nodes.node_message import NodeMessage, messages_of
 
 PROBE_AFTER_SECONDS = 3
 PROBE_SECONDS = 2
@@ -53,43 +52,6 @@ class NodeLost(Exception):
 
 class ReusedConnectionEnded(NodeLost):
     """An idle connection ended before it was used again: the node itself may be healthy."""
-
-
-class NodeMessage(msgspec.Struct, gc=False):
-    """A message of a node: the fields that a gateway reads, and the whole message as received."""
-
-    command: str
-    command_id: str = ""
-    ack_type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    topic: str = ""
-    bookmark: str = ""
-    records: list[msgspec.Raw] | int = 0
-    ordering: list[list[Any]] | None = None
-    hash: str = "0"
-    warnings: tuple[str, ...] = ()
-    access_paths: list[dict[str, Any]] = []
-    topic_matches: int = 0
-    matches: int = 0
-    lag_seconds: float | None = None
-    reset: bool = False
-    reports: msgspec.Raw = msgspec.Raw(b"")
-    sow_key: str = ""
-    data: msgspec.Raw = msgspec.Raw(b"")
-    intrinsics: msgspec.Raw = msgspec.Raw(b"")
-    relayed: msgspec.Raw = msgspec.Raw(b"")
-    timestamp: str = ""
-    more: bool = False
-    up_to: str = ""
-    correlation_id: str | None = None
-    sids: tuple[str, ...] = ()
-    raw: bytes = b""
-
-
-_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode = msgspec.json.Decoder(NodeMessage).decode
 
 
 class NodeConnection:
@@ -140,7 +102,7 @@ class NodeConnection:
         except (ConnectionClosed, OSError) as error:
             raise self._lost(error) from error
         self._has_answered = True
-        return list(self._messages(frame))
+        return messages_of(frame)
 
     def _lost(self, error: Exception) -> NodeLost:
         # A node that restarts ends its idle connections. The next request fails, although the node is healthy again
@@ -154,14 +116,6 @@ class NodeConnection:
             await self._socket.send(encode(request), text=True)
         except (ConnectionClosed, OSError) as error:
             raise self._lost(error) from error
-
-    @staticmethod
-    def _messages(frame: bytes) -> Iterator[NodeMessage]:
-        for one in _split(frame) if frame.startswith(b"[") else (frame,):
-            message = _decode(one)
-            # A copy: a `Raw` keeps its whole frame in memory.
-            message.raw = bytes(one)
-            yield message
 
     def cut(self) -> None:
         """End the connection without a goodbye: its reader gets `NodeLost`."""

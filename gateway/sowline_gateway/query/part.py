@@ -13,8 +13,8 @@ from sowline_gateway.nodes.connections import (
     ConnectionPool,
     NodeConnection,
     NodeLost,
-    NodeMessage,
 )
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.routing import Route, Share
 
 

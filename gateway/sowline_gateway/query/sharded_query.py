@@ -33,8 +33,9 @@ from sowline.wire.options import Options
 from sowline.wire.request import Read, Sow
 from sowline.wire.request_fields import SowKeys
 from sowline.wire.server_message import sow_record, with_ranks
-from sowline_gateway.nodes.connections import NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.nodes.failover import NodesFailed, begin_each, replaceable, replaced, with_failover
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.nodes.routing import UNAVAILABLE, Route, Share, by_topic, unavailable
 from sowline_gateway.query.key_routing import partitions_of_keys

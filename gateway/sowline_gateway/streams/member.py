@@ -10,7 +10,7 @@ from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions, PositionsByLog
 from sowline.model.position import Position
 from sowline.serving.outbox.outbox import Outbox
-from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.seen import newest
 
 HELD_BYTES_MAX = 1 << 20

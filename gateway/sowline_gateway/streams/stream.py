@@ -17,7 +17,6 @@ from sowline.wire.options import Options, options_text
 from sowline.wire.request import DeltaSubscribe, Subscribe
 from sowline.wire.request_fields import NO_KEYS, SowKeys
 from sowline_gateway.nodes.channel import NodeChannel, NodeChannels
-from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import (
     AGAIN_SECONDS,
     NodesFailed,
@@ -26,6 +25,7 @@ from sowline_gateway.nodes.failover import (
     replaced,
     with_failover,
 )
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.node_set import NodeSet
 from sowline_gateway.nodes.routing import UNAVAILABLE, Route, Share, unavailable
 from sowline_gateway.query.part import begun_at

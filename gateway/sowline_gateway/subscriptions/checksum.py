@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sowline.errors import SowlineError
 from sowline.model.bookmark import PositionsByLog, format_bookmark, lay_over, parse_bookmark
-from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage
 
 
 @dataclass(slots=True)

@@ -20,7 +20,8 @@ from sowline.serving.result import Result
 from sowline.subscriptions.service_lifecycle import Renewed
 from sowline.wire.node_queries import COMMAND_ID, about_subscription, subscription_of
 from sowline.wire.request import Subscribe
-from sowline_gateway.nodes.connections import NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.routing import UNAVAILABLE
 from sowline_gateway.query.part import Part, longest_lag
 from sowline_gateway.query.seen import SeenPositions

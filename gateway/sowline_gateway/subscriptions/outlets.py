@@ -20,7 +20,7 @@ from sowline.subscriptions.live.progress import put_progress
 from sowline.subscriptions.live.relayed_change import read_relayed_change, relayed_delivery
 from sowline.wire.node_queries import SUB_ID
 from sowline.wire.request import Subscribe
-from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import SentPositions
 from sowline_gateway.streams.member import LiveMessage

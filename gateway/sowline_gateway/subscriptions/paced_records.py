@@ -7,7 +7,7 @@ from sowline.serving.query_slots import QuerySlot
 from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.service_lifecycle import ServiceSignal
 from sowline.wire.request import Heartbeat, Subscribe
-from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow
 from sowline_gateway.subscriptions.pacing import PacingOutlet

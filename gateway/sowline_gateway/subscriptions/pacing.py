@@ -12,7 +12,7 @@ from sowline.subscriptions.live.progress import put_progress
 from sowline.subscriptions.live.put_payload import put_payload
 from sowline.subscriptions.live.throttle import Throttle
 from sowline.wire.request import Subscribe
-from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import SentPositions
 from sowline_gateway.subscriptions.outlets import ConflatingOutlet, Turn, WholeChange, form_of

@@ -31,8 +31,8 @@ from sowline.subscriptions.service_lifecycle import (
 )
 from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import Heartbeat, Subscribe, from_now, returned, with_snapshot
-from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import newest
 from sowline_gateway.subscriptions.node_flow import Ending, NodeFlow

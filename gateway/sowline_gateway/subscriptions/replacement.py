@@ -8,7 +8,7 @@ from sowline.serving.outbox.outbox import Outbox
 from sowline.subscriptions.engine.subscription import OOF
 from sowline.wire.request import Subscribe
 from sowline.wire.server_message import change_prefix, change_suffix
-from sowline_gateway.nodes.connections import NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.sharded_query import ShardedQuery
 
 

@@ -18,8 +18,8 @@ from sowline.subscriptions.live.client_gate import ClientGate
 from sowline.subscriptions.live.progress import put_window_checksum
 from sowline.subscriptions.service_lifecycle import CaughtUp, FellBehind, Opening, ServiceSignal, Start
 from sowline.wire.request import Heartbeat, Subscribe
-from sowline_gateway.nodes.connections import NodeMessage
 from sowline_gateway.nodes.failover import FAILOVER_SECONDS
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.part import Part
 from sowline_gateway.streams.catch_up_slot import CatchUpSlot
 from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow, not_ready

@@ -20,8 +20,9 @@ from sowline.wire.node_queries import NodeQuery, past_view_of, view_of
 from sowline.wire.request import Read
 from sowline.wire.server_message import ms_of
 from sowline_gateway.context import GatewayContext
-from sowline_gateway.nodes.connections import NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.routing import UNAVAILABLE
 from sowline_gateway.query.keyed_records import read_record, records_of
 from sowline_gateway.query.part import Part

@@ -12,7 +12,8 @@ from sowline.serving.cooperative import first_of
 from sowline.subscriptions.service_lifecycle import Renewed
 from sowline.wire.node_queries import COMMAND_ID
 from sowline.wire.request import SowAndSubscribe
-from sowline_gateway.nodes.connections import NodeLost, NodeMessage
+from sowline_gateway.nodes.connections import NodeLost
+from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.subscriptions.node_flow import Ending, FlowEnd, NodeFlow
 from tests.waiting import as_soon_as

@@ -9,7 +9,7 @@ from sowline.model.position import Position
 from sowline.serving.authorization.entitlements import EVERYTHING
 from sowline.serving.outbox.outbox import Outbox
 from sowline.wire.request import Subscribe
-from sowline_gateway.nodes.connections import NodeConnection, NodeMessage
+from sowline_gateway.nodes.node_message import NodeMessage, messages_of
 from sowline_gateway.query.seen import SeenPositions
 from sowline_gateway.streams.member import HeldBytes, LiveMessage, Member, put_to_client
 from sowline_gateway.subscriptions.node_flow import FlowEnd, NodeFlow
@@ -39,7 +39,7 @@ class MovingStream:
     def send(self, offset: int) -> None:
         """Send a change to all members."""
         text = {"command": "publish", "sids": ["s"], "topic": "orders", "bookmark": f"orders:0@{offset}"}
-        [received] = NodeConnection._messages(json.dumps(text, separators=(",", ":")).encode())
+        [received] = messages_of(json.dumps(text, separators=(",", ":")).encode())
         message = LiveMessage(received, "orders", 0, Position(0, offset))
         for member in list(self.members):
             if member.is_in and member.wants(message):

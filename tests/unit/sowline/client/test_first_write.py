@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.http_api import HttpClient
-from sowline.client.write_failures import Flush, WriteFailures
+from sowline.client.write_failures import FlushAttempt, WriteFailures
 from sowline.errors import SowlineError
 from tests.waiting import loop_turns
 
@@ -28,11 +28,11 @@ class _Refused:
     def redefine(self, topics: object) -> None:
         """Take the topics of a service that knows none."""
 
-    def begin_flush(self) -> Flush:
+    def begin_flush(self) -> FlushAttempt:
         """Return a wait that ends at once, and raises the refusal."""
         failures = WriteFailures()
         failures.note(KafkaError(KafkaError._MSG_TIMED_OUT))
-        return Flush(failures, lambda _: 0, 1.0)
+        return FlushAttempt(failures, lambda _: 0, 1.0)
 
 
 async def _topics(_: HttpClient) -> dict[str, Any]:
