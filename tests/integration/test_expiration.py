@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,10 @@ def test_updates_keep_a_record(make: Make) -> None:
         for number in range(24):
             clock_reaches(begun + number / 10)
             rig.publish(1)
-        rig.expired(1)
-        assert [change.op for change in rig.all_changes()][-1] == EXPIRE
+        wait_for(lambda: rig.all_changes()[-1].op == EXPIRE, "the record to expire")
+    # On a busy machine, an update may come too late; the record then expires and is there again.
+    for update, end in pairwise(rig.all_changes()):
+        assert end.op != EXPIRE or end.time >= update.time + 1200
     rig.check()
 
 
