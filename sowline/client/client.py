@@ -71,8 +71,8 @@ class Client:
             raise
 
     def _run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
-        call = self._thread.call(function, *given, **named)
-        try:
+        # Ctrl-C may come at any step after the start, and cancels the call.
+        with self._thread.call(function, *given, **named) as call:
             # Only the start is under the lock: if a reader held it while waiting, `close` could not wake that reader
             # (test_closing_the_client_wakes_its_readers).
             with self._lock:
@@ -80,10 +80,6 @@ class Client:
                     raise SowlineError("disconnected", "the client is closed")
                 call.start()
             return call.result()
-        except BaseException:
-            # Ctrl-C may come at any step after the start.
-            call.cancel()
-            raise
 
     def __enter__(self) -> Self:
         return self

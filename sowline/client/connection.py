@@ -229,7 +229,7 @@ class ServiceConnection:
         A reconnecting client logs each reason once. If a token is refused and there may be a newer one, it tries a
         few more times.
         """
-        logged = set[str]() if seconds is None else None
+        logged: set[str] = set()
         refusals = itertools.count(
             1 if seconds is None and self._credentials.renews else len(BACK_OFF_SECONDS)
         )
@@ -259,7 +259,9 @@ class ServiceConnection:
                 if error.reason == "bad request" and next(refusals) >= len(BACK_OFF_SECONDS):
                     raise
                 failure = error
-            _log_attempt(failure, pause, logged)
+            if deadline is not None or (failure.message not in logged and len(logged) < REASONS_MAX):
+                logged.add(failure.message)
+                log.warning("%s; trying again in %g s", printable(failure.message), pause)
             await asyncio.sleep(pause)
         raise AssertionError("the pauses never end")
 
@@ -310,15 +312,6 @@ class ServiceConnection:
             self._note_logon(answer.rights, answer.expires_in)
         elif self._socket is not None:
             await self._socket.close()
-
-
-def _log_attempt(failure: SowlineError, pause_seconds: float, logged: set[str] | None) -> None:
-    """Log why an attempt failed; if there is a set of the reasons that were logged, only a new reason."""
-    if logged is not None:
-        if failure.message in logged or len(logged) >= REASONS_MAX:
-            return
-        logged.add(failure.message)
-    log.warning("%s; trying again in %g s", printable(failure.message), pause_seconds)
 
 
 def _refusal(error: Exception) -> SowlineError | None:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,13 +47,9 @@ class LoopThread:
 
         An exception that interrupts the wait, such as KeyboardInterrupt, cancels the coroutine and is raised.
         """
-        call = self.call(function, *given, **named)
-        try:
+        with self.call(function, *given, **named) as call:
             call.start()
             return call.result()
-        except BaseException:
-            call.cancel()
-            raise
 
     def start(
         self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
@@ -65,7 +62,7 @@ class LoopThread:
     def call(
         self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
     ) -> "LoopCall[T]":
-        """Return a call that is yet to be started, for callers that cancel it however its start is interrupted."""
+        """Return a call that is yet to be started: `with` it, an interruption cancels it, also one of its start."""
         # The loop makes the coroutine: one that is made here, and never begun, would warn that it was not awaited.
         return LoopCall(self._loop, lambda: function(*given, **named))
 
@@ -120,17 +117,20 @@ class LoopCall(Generic[T]):
 
         Raise `concurrent.futures.CancelledError` if the coroutine was canceled.
         """
-        try:
-            outcome: CallOutcome[T] = next_of(self._outcome)
-        except BaseException:
-            self.cancel()
-            raise
+        outcome: CallOutcome[T] = next_of(self._outcome)
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
 
-    def cancel(self) -> None:
-        """Cancel the coroutine, unless it has ended; called from any thread."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel the coroutine after an exception, such as KeyboardInterrupt, unless it has ended."""
+        if error is None:
+            return
         with contextlib.suppress(RuntimeError):  # a loop that is closed has ended everything
             self._loop.call_soon_threadsafe(self._cancel)
 
