@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from msgspec import structs
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_reader import Verdict, verdict
 from sowline.commands.command import EXPIRE
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.language.filter import compile_filter
@@ -29,7 +28,7 @@ from sowline_query_service.replica.plain_run import EventAtOffset
 from tests.memory_store import MemoryStore
 from tests.property.core_writes import BYTES_MAX, WINDOW, limits, text_of
 from tests.property.model import FILTERS, Body, PartitionModel
-from tests.property.world import World, Written, dump
+from tests.property.world import World, Written, dump, without_gaps
 
 DOMAIN = b"things\0"
 
@@ -164,12 +163,8 @@ class CheckedCore(RuleBasedStateMachine):
         held = before_the_log()
         taken: list[tuple[Written, Change]] = []
         records: dict[bytes, bytes] = {}
-        for message in self.world.changes[number].history:
+        for message in without_gaps(self.world.changes[number].history, held):
             event = message.event
-            judged = verdict(event, held)
-            assert judged is not Verdict.GAP, (held, event)
-            if judged is Verdict.DROP:
-                continue
             held = event.position
             if isinstance(event, Change):
                 assert event.op != AGAIN

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from sowline.changes.change import AGAIN, Change
-from sowline.changes.changes_reader import Verdict, verdict
 from sowline.config.topic_definition import define_topic
 from sowline.model.position import before_the_log
 from sowline_materializer.partition.changes_loader import ChangesLoader
 from sowline_materializer.store.integrity import survey
 from tests.examples import examples
 from tests.memory_store import MemoryStore
-from tests.property.world import World, changes_of, dump
+from tests.property.world import World, changes_of, dump, without_gaps
 
 DEFINITION = define_topic(
     name="things", key="/id", durability="transient", recovery_point="now", expiration="20ms"
@@ -136,15 +135,9 @@ class Transient(RuleBasedStateMachine):
 
     def followed(self) -> dict[bytes, bytes]:
         """Return what a follower holds that was there from the first change on; it never sees a gap."""
-        held = before_the_log()
         records: dict[bytes, bytes] = {}
-        for message in self.world.changes[0].history:
+        for message in without_gaps(self.world.changes[0].history, before_the_log()):
             event = message.event
-            judged = verdict(event, held)
-            assert judged is not Verdict.GAP, (held, event)
-            if judged is Verdict.DROP:
-                continue
-            held = event.position
             if isinstance(event, Change):
                 assert event.previous == records.get(event.sow_key)
                 if event.body is None:

@@ -4,7 +4,7 @@ What a worker writes can be cut short anywhere, and the rest can arrive later, a
 thought dead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from unittest.mock import Mock, patch
 
 from sowline.changes.change import Change
+from sowline.changes.changes_reader import Verdict, verdict
 from sowline.changes.event import Event, read_event
 from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.commands.command import Headers, LogRecord
@@ -376,6 +377,16 @@ def dump(store: Store, time: int, window: int) -> dict[bytes, Record]:
         for key, record in records.items()
         if record.body is not None or time - record.time <= window
     }
+
+
+def without_gaps(messages: Iterable[Written], position: Position) -> Iterator[Written]:
+    """Yield the messages that a follower at a position takes; it never sees a gap."""
+    for message in messages:
+        judged = verdict(message.event, position)
+        assert judged is not Verdict.GAP, f"a gap after {position}, before {message.event}"
+        if judged is not Verdict.DROP:
+            position = message.event.position
+            yield message
 
 
 def changes_of(messages: Sequence[Written]) -> Iterator[tuple[Written, Change]]:

@@ -12,15 +12,7 @@ from pyspark.sql import SparkSession
 from sowline.config.yaml_file import YamlFileError
 from sowline_ingest.syntax import checked_pipeline, spark_jvm
 from tests.docs.pages import blocks_of
-
-LEAST = """\
-name: orders
-topic: orders
-sources:
-  raw: {kafka: raw.orders, format: json, schema: id BIGINT}
-key: [id]
-checkpoint: var/orders
-"""
+from tests.unit.ingest.definitions import LEAST
 
 FIRST_THE_FILE = """\
 import json, sys
