@@ -67,7 +67,7 @@ class IteratedStream:
         await self.client.resume(self.opened())
 
     async def settle(self) -> None:
-        """Do nothing: whatever the loop was told before is done then."""
+        """Do nothing. What the loop was given before has run when this returns."""
 
     async def end(self) -> None:
         """End the stream, also one that is being opened."""

@@ -6,7 +6,7 @@ from sowline.errors import SowlineError
 
 
 class WriteFailures:
-    """The first failure that nobody was told of yet, and how many were raised before."""
+    """The first failure that was not raised yet, and the number of those that were."""
 
     # Once a connection is lost, many commands fail: the first error names the cause, and is raised once
     # (test_what_kafka_did_not_take_is_raised_once).

@@ -263,7 +263,7 @@ def test_a_lost_connection(console: Console, flights: ServedTopic, served: Serve
 
 
 def test_publishing_and_deleting(console: Console, flights: ServedTopic) -> None:
-    """A form says what became of a command; a deletion asks first, and says of how many."""
+    """A form shows the result of a command. Before a deletion, it shows the number of records and asks."""
     console.grid(flights.name)
     console.more().get_by_role("button", name="Write…").click()
     dialog = console.page.get_by_role("dialog")

@@ -21,7 +21,7 @@ from tests.chart.objects import (
 
 @pytest.mark.parametrize("service", PORTS)
 def test_probes(service: str, render: Render) -> None:
-    """Each service is asked for its three health answers, at the port that it is told to listen on."""
+    """Kubernetes probes startup, readiness and liveness of each service, at the port of its settings."""
     pod = pods(render(installing(service)))[service]
     container = pod["containers"][0]
     asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
@@ -51,7 +51,7 @@ def test_least_privilege(service: str, render: Render) -> None:
 
 @pytest.mark.parametrize("service", PORTS)
 def test_settings_are_understood(service: str, render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a pod is told is what the services' settings take it for, large numbers and booleans too."""
+    """The services read the variables of a pod as they were set, large numbers and booleans too."""
     variables = environment(pods(render(installing(service)))[service])
     for name, value in variables.items():
         if value is not None:

@@ -1,4 +1,4 @@
-"""What docs/message-types.md says of messages that are refused is true, and its example reads as it shows.
+"""Messages are refused as docs/message-types.md describes, and its example returns what the page shows.
 
 The tables of what types become, and of schemas that change, have modules of their own: `test_canonical_json.py`,
 `test_writer_changes.py` and `test_reader_changes.py`.

@@ -81,7 +81,7 @@ EXPLAINED: list[tuple[Json, Json]] = [
         {"access_path": "scan", "candidates": 12, "read": 12, "matches": 12},
     ),
 ]
-"""What is asked for, and what `explain` says of it."""
+"""Queries, and the answers of `explain`."""
 
 
 class Served:

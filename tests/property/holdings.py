@@ -29,7 +29,7 @@ class Holding:
 
 
 class Holder:
-    """The client of one subscription: what it was told, what it holds of it, and what must be true of that."""
+    """The client of one subscription: the records that it holds by its messages, and checks of them."""
 
     def __init__(self, service: Service, sid: str, ask: Ask) -> None:
         self.service = service
@@ -55,7 +55,7 @@ class Holder:
     # what is true
 
     def check_holding(self, shown: View, *, keep: bool = True) -> None:
-        """It holds what is shown, and nothing else where it is told what leaves."""
+        """Check that it holds what is shown, and nothing else if it gets out-of-focus messages."""
         holding = self.holding
         for key, body in shown.items():
             if key in holding.held:
@@ -70,7 +70,7 @@ class Holder:
             holding.partial &= set(holding.held)
 
     def check_now(self) -> None:
-        """Once everything is told, it holds what is shown now."""
+        """Check that it holds what is shown now: all messages have arrived."""
         assert not self.owed, "not told of what leaves"
         assert not self.step
         assert self.group is None

@@ -1,4 +1,4 @@
-"""Clients of one subscription each, which do with messages what docs/api.md says, and check what they are told."""
+"""Clients of one subscription each, which handle messages as docs/api.md describes, and check each of them."""
 
 import copy
 import json
@@ -276,7 +276,7 @@ class Subscriber(Holder):
             self._check_leaving_unseen(data, key, before)
             return
         if ask.conflation:
-            assert held is None or data == ask.sent(held), "not what was told last"
+            assert held is None or data == ask.sent(held), "not the body that was sent last"
             return
         records = self.service.at(positions)
         if ask.grouping is None:
