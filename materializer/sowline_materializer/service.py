@@ -52,7 +52,7 @@ class Materializer:
         self._disk_full: str | None = None
         self._in_use: str | None = None
         self._few_descriptors: str | None = None
-        self.kafka_health = KafkaHealth(settings.kafka_client)
+        self.kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
         """Apply the logs until the service stops."""

@@ -92,7 +92,7 @@ class QueryService:
             settings.shard,
         )
         self._state.sample_soon = self._log_ends.sample_soon
-        self._kafka_health = KafkaHealth(settings.kafka_client)
+        self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
         self._client_port = ClientPort(settings, USUAL_PORT)
         self._server = server_of(
             settings, context, self, self._note, self._client_port.connections, self._details

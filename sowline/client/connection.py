@@ -129,12 +129,13 @@ class ServiceConnection:
         with contextlib.suppress(ConnectionClosed):
             await self._socket.send(orjson.dumps(request).decode())
 
-    def start(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Send something while the reader continues."""
+    def start(self, sending: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Send something while the reader continues; the task is cancelled when the client is closed."""
         task = asyncio.create_task(sending)
         # The event loop keeps only a weak reference, so an unreferenced task could be collected before it ends.
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+        return task
 
     async def wait_to_repeat(self) -> None:
         """Wait before a request is sent again that the service could not serve yet."""

@@ -1,5 +1,6 @@
 """The open queries and subscriptions of a client. Each message goes to the streams that it belongs to."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from functools import partial
@@ -77,6 +78,15 @@ class OpenStreams:
         await self._send(stream)
 
     async def _send(self, stream: Stream) -> None:
+        """Send a stream's requests; a caller that gives up only ends its own wait."""
+        # The stream takes a request for sent. Cancelled with its caller, a replacement that still waits for room in
+        # the connection would hold back all later ones (test_a_replacement_whose_caller_gives_up_is_sent).
+        sending = self.connection.start(self._send_all(stream))
+        await asyncio.wait([sending])
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send_all(self, stream: Stream) -> None:
         for request in self._requests(stream):
             await self.connection.send(request)
 
@@ -109,7 +119,7 @@ class OpenStreams:
             if stream.outgoing:
                 # Not awaited: the service reads no commands while its messages are unread, and this reader reads
                 # them.
-                self.connection.start(self._send(stream))
+                self.connection.start(self._send_all(stream))
             await stream.wait_for_room(partial(self._is_awaited_behind, stream))
 
     def _is_awaited_behind(self, stream: Stream) -> bool:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
@@ -21,10 +21,15 @@ ANSWER_SECONDS_MAX = 2.0
 
 
 class KafkaHealth:
-    """Tracks since when Kafka hasn't answered; each question is a client's request for the list of brokers."""
+    """Tracks since when Kafka hasn't answered; each question is a client's request to describe a topic.
 
-    def __init__(self, kafka: KafkaConfig) -> None:
+    Any answer of a broker counts, also that it doesn't know the topic or that the service has no right to it. The
+    topic is one that the service reads, so a cluster with rights doesn't note a refusal for each question.
+    """
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
         self._kafka = kafka
+        self._topic = TopicCollection([topic])
         self._away_since: float | None = None
         self._why = ""
         """The error of the client's last attempt to connect since Kafka answered."""
@@ -43,20 +48,30 @@ class KafkaHealth:
         client = AdminClient(logged({**self._kafka, "error_cb": self._on_error}))
         while not self._stop.is_set():
             asked = time.monotonic()
-            try:
-                # A question about a topic would fail, or create the topic, once that is dropped.
-                client.describe_cluster(request_timeout=ANSWER_SECONDS_MAX).result()
-            except KafkaException as error:
-                # The client calls `error_cb` only while it is polled. Without that, the reason would be a timeout,
-                # whatever has failed (test_the_reason_is_the_clients_own).
-                client.poll(0)
-                self.note(asked, self._why or error.args[0].str())
-            else:
-                client.poll(0)
+            error = self._ask(client)
+            # The client calls `error_cb` only while it is polled. Without that, the reason would be a timeout,
+            # whatever has failed (test_the_reason_is_the_clients_own).
+            client.poll(0)
+            if error is None:
                 # The reason of this outage is not that of the next one.
                 self._why = ""
                 self.note(asked)
+            else:
+                self.note(asked, self._why or error.str())
             self._stop.wait(ASK_SECONDS)
+
+    def _ask(self, client: AdminClient) -> KafkaError | None:
+        """Return the client's own error; None if a broker has answered."""
+        # Don't ask for the cluster: a single broker that starts may answer without any broker, and librdkafka 2.16
+        # aborts the process then (rd_kafka_admin_response_parse, "rko_result").
+        (answer,) = client.describe_topics(self._topic, request_timeout=ANSWER_SECONDS_MAX).values()
+        try:
+            answer.result()
+        except KafkaException as failure:
+            error = failure.args[0]
+            # The client's own codes are negative.
+            return error if error.code() < 0 else None
+        return None
 
     def _on_error(self, error: KafkaError) -> None:
         # This error only says that all attempts have failed. The earlier ones have the reason

@@ -147,8 +147,7 @@ class RunnerService(ABC):
         self._at_start = frozenset(self.runners)
         """The names that startup waits for: those that have had one definition since the service started."""
         self.definitions = DefinitionsFollower(settings, topics, stop, self.redefine)
-        # The topic does not matter: its metadata is asked for to see whether Kafka answers.
-        self._kafka_health = KafkaHealth(settings.kafka_client)
+        self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     @abstractmethod
     def _runner(self, name: str, stop: threading.Event, stack: ExitStack) -> Runner[Any]:

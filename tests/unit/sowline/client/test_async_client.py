@@ -14,6 +14,7 @@ from sowline.client.async_client import AsyncClient
 from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
+from tests.held_connection import Connection
 from tests.unit.sowline.client.accepted import REFUSED, Service, all_have_had_turns, service
 from tests.waiting import until
 
@@ -42,6 +43,46 @@ async def test_who_gives_up_opening_unsubscribes(service: Service) -> None:
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
         assert [request["command"] for request in connection.sent] == ["subscribe", "unsubscribe"]
+
+
+class CloggedConnection(Connection):
+    """A connection that takes what is sent only while it has room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room = asyncio.Event()
+        self.room.set()
+
+    async def send(self, text: str) -> None:
+        """Wait for room; then take a request."""
+        await self.room.wait()
+        await super().send(text)
+
+
+async def test_a_replacement_whose_caller_gives_up_is_sent(service: Service) -> None:
+    """The stream takes it for sent: without an answer to it, it would never send another one."""
+    connection = CloggedConnection()
+    service.give(connection)
+    async with AsyncClient("http://x") as client:
+        opening = asyncio.create_task(client.open(Ask("sow_and_subscribe", "orders")))
+        await all_have_had_turns()
+        connection.give(command="ack", command_id="1", status="success", ack_type="processed")
+        stream = await opening
+        for message in GROUP:
+            connection.give(**message)
+        await stream.next_batch()
+        connection.room.clear()
+        given_up = asyncio.create_task(client.replace(stream, filter="/id = 1"))
+        await all_have_had_turns()
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        connection.room.set()
+        replacing = asyncio.create_task(client.replace(stream, filter="/id = 2"))
+        await all_have_had_turns()
+        connection.give(command="ack", command_id="1.1", status="success", ack_type="processed")
+        await all_have_had_turns()
+        assert [request["filter"] for request in connection.sent[1:]] == ["/id = 1", "/id = 2"]
+        replacing.cancel()
 
 
 async def test_a_write_that_is_waited_for_has_no_delivery_report(service: Service) -> None:
