@@ -1,10 +1,15 @@
+interface Listener<T> {
+  call: (value: T) => void;
+}
+
 /**
  * Calls listeners. One that throws is reported, as an error that nobody catches is, and keeps no other from its
  * call.
  */
 export class Emitter<T> {
   // Another array after each change, so that a call may change it.
-  #listeners: readonly { call: (value: T) => void }[] = [];
+  #listeners: readonly Listener<T>[] = [];
+  #waiting: [readonly Listener<T>[], T][] = [];
 
   get isEmpty(): boolean {
     return this.#listeners.length === 0;
@@ -20,14 +25,19 @@ export class Emitter<T> {
     };
   }
 
+  /** Call all listeners. A value that one of them emits follows, so that all get the values in the same order. */
   emit(value: T): void {
-    for (const listener of this.#listeners) {
-      try {
-        listener.call(value);
-      } catch (error) {
-        report(error);
+    if (this.#waiting.push([this.#listeners, value]) > 1) return;
+    for (const [listeners, next] of this.#waiting) {
+      for (const listener of listeners) {
+        try {
+          listener.call(next);
+        } catch (error) {
+          report(error);
+        }
       }
     }
+    this.#waiting = [];
   }
 
   clear(): void {
