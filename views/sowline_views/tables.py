@@ -1,5 +1,6 @@
 """The joined topics of a view: loads all of their partitions, and follows them."""
 
+import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,6 +13,7 @@ from sowline.config.topic_definition import by_changes
 from sowline.kafka.admin import Cluster
 from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
 from sowline.kafka.messages import event_of
+from sowline.model.position import Position
 from sowline_views.core.followed_partition import FollowedPartition
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTable, JoinedTables
 
@@ -35,12 +37,14 @@ class JoinedTopics:
             (changes, number): FollowedPartition(f"{changes} [{number}]", reader, self.tables.space)
             for (changes, number), reader in self._changes.readers.items()
         }
+        self._filling: dict[ChangesPartition, Iterator[JoinedEvent]] = {}
+        """The loaded records that are not in the tables yet. Their partitions are paused."""
         self._changes.assign(kafka)
 
     @property
     def are_loaded(self) -> bool:
         """Whether all records are in the tables."""
-        return not self._changes.loading
+        return not self._changes.loading and not self._filling
 
     def ends(self) -> dict[ChangesPartition, int]:
         """Return the present end of each partition."""
@@ -78,18 +82,35 @@ class JoinedTopics:
         return JoinedEvent(self._topics[changes].log, number, taken.position, change)
 
     def _advance_loads(self) -> None:
+        """End the loads that are complete, and put the next portion of loaded records into the tables.
+
+        The caller is a member of a consumer group, which must poll in between: a large partition takes minutes.
+        """
         self._changes.look()
         for partition, reader in list(self._changes.loading.items()):
             if reader.phase is Phase.COMPLETE:
+                # A later change must not come before the record that it changes.
+                self._changes.pause(partition)
                 self._changes.follow(partition)
-                log_name, position = self._topics[partition[0]].log, reader.position
-                for change in self._partitions[partition].take_loaded():
-                    # No source partition is loaded before all tables are (`have_reached`), so there are no states to
-                    # change yet.
-                    self.tables.put(JoinedEvent(log_name, partition[1], position, change))
-                # Without a change, so that the position of a partition without records is known, too.
-                self.tables.put(JoinedEvent(log_name, partition[1], position))
+                self._filling[partition] = self._loaded(partition, reader.position)
+        for partition, events in list(self._filling.items())[:1]:
+            portion = list(itertools.islice(events, LOAD_BATCH_MAX))
+            for event in portion:
+                # No source partition is loaded before all tables are (`have_reached`), so there are no states to
+                # change yet.
+                self.tables.put(event)
+            if len(portion) < LOAD_BATCH_MAX:
+                del self._filling[partition]
+                self._changes.resume(partition)
+
+    def _loaded(self, partition: ChangesPartition, position: Position) -> Iterator[JoinedEvent]:
+        log_name, number = self._topics[partition[0]].log, partition[1]
+        for change in self._partitions[partition].take_loaded():
+            yield JoinedEvent(log_name, number, position, change)
+        # Without a change, so that the position of a partition without records is known, too.
+        yield JoinedEvent(log_name, number, position)
 
     def close(self) -> None:
         """Leave Kafka."""
+        self._filling.clear()  # their iterators would hold the store open after its space has ended
         self._changes.close()

@@ -88,11 +88,11 @@ class Client:
 def reasons(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> list[Any]:
     """Return the reasons of the logged lines after answers with these errors, and at last a timeout."""
     errors = iter([None if code is None else KafkaError(code, "refused") for code in codes] + [TIMED_OUT])
+    health = KafkaHealth(UNREACHABLE, "t.log")
     monkeypatch.setattr(
         "sowline.kafka.health.AdminClient", lambda options: Client(options, errors, health.stop)
     )
     monkeypatch.setattr("sowline.kafka.health.ASK_SECONDS", 0.0)
-    health = KafkaHealth(UNREACHABLE, "t.log")
     with capture_logs() as logs:
         health.start()
         wait_for(lambda: logs and logs[-1].get("why") == TIMED_OUT.str(), "the timeout")
