@@ -44,7 +44,7 @@ check: lint ## before each commit: lint, types, units, properties with few examp
 test: lint ## lint, then the tests of every commit
 ifeq ($(ARGS),)
 	@# Three processes on two cores: many tests wait for other processes more than they compute.
-	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder -m "not long"
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif

@@ -95,6 +95,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "quick: what `make check` runs")
     config.addinivalue_line("markers", "slow: of seconds, so that `make check` leaves it to `make test`")
+    config.addinivalue_line(
+        "markers",
+        "long: of ten seconds and more, which `make test` leaves to `make test-all` and the nightly run",
+    )
     config.addinivalue_line("markers", "one_node: about a query service that holds all partitions")
     config.pluginmanager.register(hanging)
     tools.extend_path()

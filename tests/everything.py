@@ -41,6 +41,7 @@ KAFKAS = ("3.9.2", "4.4.0")
 
 STEPS = (
     ("make", "test"),
+    ("make", "test", "ARGS=-n 2 -m long"),
     (
         "make",
         "test",

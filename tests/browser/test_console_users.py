@@ -120,6 +120,7 @@ def test_by_keyboard_alone(console: Console, flights: ServedTopic) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) -> None:
     """Every view, in both colors, on a small screen too, passes axe and needs no scrolling sideways."""
     page = console.page

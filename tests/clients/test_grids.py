@@ -61,6 +61,7 @@ SHOWS = """([grid, shown]) => {
 """Whether a grid shows these quantities, from top to bottom."""
 
 
+@pytest.mark.long
 def test_the_page(page: Page, served: Served, directory: Path, origin: str) -> None:
     """Its program has no errors of types; both grids show the records, then what changes, comes and leaves."""
     orders = served["orders"]

@@ -135,6 +135,7 @@ def test_a_token_is_renewed_before_it_expires(guarded: Guarded) -> None:
         assert (about["attempts"], about["tokensAsked"]) == (1, 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("renews", [False, True])
 def test_a_token_that_expires_ends_the_client(guarded: Guarded, renews: bool) -> None:
     """Without another token at once, and otherwise after some attempts to get a better one."""

@@ -130,6 +130,7 @@ def test_tokens_of_an_issuer(house: House) -> None:
     assert house.issuer.asked == asked + 1
 
 
+@pytest.mark.long
 def test_an_issuer_that_changes_its_keys_and_goes_away(house: House, tmp_path: Path) -> None:
     """Over the life of one service: anyone who is connected stays, and known keys go on while it is away."""
 

@@ -412,6 +412,7 @@ def test_an_up_whose_port_is_taken(reader: Shell, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_local_broker(tmp_path: Path) -> None:
     """Without a Kafka it starts its own. However it ends, no process stays.
 

@@ -198,6 +198,7 @@ def test_a_worker_that_is_killed_during_a_change(running: Running, step: str) ->
     assert running.status()["not_in_effect"] == []
 
 
+@pytest.mark.long
 def test_many_changes_leave_nothing_behind(running: Running) -> None:
     """No thread, no descriptor, no partition."""
     worker = running.workers[0]

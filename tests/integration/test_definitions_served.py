@@ -214,6 +214,7 @@ def test_a_query_service_that_is_killed_during_a_change(serving: Serving, step: 
     serving.wait_ids("orders", 1)
 
 
+@pytest.mark.long
 def test_many_changes_leave_nothing_behind(serving: Serving) -> None:
     """No thread, no descriptor, no topic in the metrics; and the topic that stays misses nothing."""
     query = serving.query
@@ -282,6 +283,7 @@ def test_a_gateway_that_is_killed_during_a_change(serving: Serving, step: str) -
         assert [one.data for one in trades if one.command == "sow"] == [{"id": 2}]
 
 
+@pytest.mark.long
 def test_a_file_that_differs_from_the_log_is_reported(serving: Serving, tmp_path: Path) -> None:
     """A service with an older file names what differs, and only that; it serves what the materializer makes."""
     others: list[dict[str, Any]] = [

@@ -124,6 +124,7 @@ def test_connections_that_wait_give_way(few: Few, sent: bytes) -> None:
     assert "out of system resource" not in few.query.log + few.worker.log
 
 
+@pytest.mark.long
 def test_a_worker_with_too_many_partitions(few: Few, tmp_path: Path) -> None:
     """It says so, and tries again, with no more descriptors than before; with a higher limit it goes on."""
     topic = f"t{uuid.uuid4().hex[:12]}-many"

@@ -97,6 +97,7 @@ def test_records_live_as_long_as_their_topic_or_their_message_says(make: Make) -
     rig.check()
 
 
+@pytest.mark.long
 def test_updates_keep_a_record(make: Make) -> None:
     """As long as they come in time it stays, and the commands that come too late do nothing."""
     rig = make("1200ms")

@@ -14,6 +14,7 @@ TEST = "tests/integration/test_fix_blotter.py::test_the_example_prints_what_the_
 SECONDS_MAX = 110
 
 
+@pytest.mark.long
 @pytest.mark.needs("node")
 def test_the_example_prints_what_the_page_shows() -> None:
     """Both clients show the same rows."""

@@ -102,6 +102,7 @@ def _note(acknowledged: list[int], number: int, error: object, _: object) -> Non
         acknowledged.append(number)
 
 
+@pytest.mark.long
 @pytest.mark.needs("mount")
 def test_a_disk_that_broker_and_store_fill_up_together(tmp_path: Path) -> None:
     """The broker ends; with room and the broker back, all that Kafka has acknowledged is applied."""

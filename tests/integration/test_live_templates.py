@@ -234,6 +234,7 @@ def check_events(desk: Desk, first: int, count: int) -> None:
     assert (end.position.nth, end.limits.template) == (count, '{"kind":"review"}')
 
 
+@pytest.mark.long
 def test_the_log_alone_leads_to_the_same(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

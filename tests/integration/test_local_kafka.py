@@ -59,6 +59,7 @@ def is_alive(pid: int) -> bool:
     return not re.search(r"^State:\s+Z", status, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_data_and_address_survive(tmp_path: Path) -> None:
     """What was acknowledged is there after a kill and after a stop, at the same address unless another is wanted.
 

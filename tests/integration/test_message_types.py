@@ -374,6 +374,7 @@ def test_messages_wait_for_a_registry_that_is_away(topics: TypedTopics, registry
     topic.materializer.wait_ready()
 
 
+@pytest.mark.long
 def test_a_registry_is_needed_once_for_each_schema(topics: TypedTopics, registry: str, subject: str) -> None:
     """Whatever is lost later, the log and `<log>.schemas` lead to the same state, with the registry away."""
     old, new = ids_of(registry, subject, ORDER, WITH_STATE)

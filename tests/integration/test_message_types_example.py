@@ -15,6 +15,7 @@ TEST = "tests/integration/test_message_types_example.py::test_the_example_prints
 SECONDS_MAX = 110
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_registry", [False, True], ids=["alone", "registry"])
 def test_the_example_prints_what_the_page_shows(
     has_registry: bool, request: pytest.FixtureRequest, tmp_path: Path

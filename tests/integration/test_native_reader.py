@@ -106,6 +106,7 @@ def read_alike(rig: Rig, start: int, end: int) -> list[Read]:
     return found
 
 
+@pytest.mark.long
 def test_loads_lead_to_the_same(rig: Rig) -> None:
     """Entries, due times, checksums, checkpoints and errors: whatever owners have written."""
     rig.make(LOADS)

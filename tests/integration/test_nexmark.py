@@ -126,6 +126,7 @@ def site(kafka: str, tmp_path: Path) -> Iterator[AuctionSite]:
         yield AuctionSite(made, prefix)
 
 
+@pytest.mark.long
 @pytest.mark.needs("javac")
 def test_nexmark_equals_kafka_streams(site: AuctionSite) -> None:
     """Half of the input is there when the views begin, the other half comes while they run."""

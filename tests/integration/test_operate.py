@@ -86,6 +86,7 @@ def rig(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return rig
 
 
+@pytest.mark.long
 def test_three_recovery_sources_print_one_dump(rig: Operated, capfd: pytest.CaptureFixture[str]) -> None:
     """The local store, beside the worker that has it open, the changes, and the log: the same lines."""
 

@@ -122,6 +122,7 @@ def test_a_log_that_is_replaced_under_a_running_worker(replaced: Replaced, more:
     assert "restarting" not in replaced.materializer.log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_owner", [True, False])
 def test_a_log_that_is_gone_for_a_while(replaced: Replaced, has_owner: bool) -> None:
     """The service says that it is gone, and a new era begins when it is there again.

@@ -175,6 +175,7 @@ def test_services_that_are_killed_during_a_change(running: Running, is_known: bo
     running.wait_written("out", 1)
 
 
+@pytest.mark.long
 def test_many_changes_leave_nothing_behind(running: Running) -> None:
     """No thread, no descriptor, no label of a metric."""
     services = running.views, running.fanouts

@@ -15,7 +15,7 @@ from tests.simulation.run import simulate
 pytestmark = pytest.mark.timeout(420)
 
 PORTION = 25
-PORTIONS = range(0, 100, PORTION)
+PORTIONS = range(0, 50, PORTION)
 """The first seeds of portions, always the same ones: all but a few of the planted mistakes are found by them.
 `make test-all` tries many more.
 """

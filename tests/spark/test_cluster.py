@@ -99,6 +99,7 @@ def log_of(kafka: str, name: str) -> str:
     return create_topic(kafka, name)
 
 
+@pytest.mark.long
 def test_same_file_here_and_on_a_cluster(
     spark: SparkSession,
     kafka: str,

@@ -94,6 +94,7 @@ def last_event(link: str, ended: subprocess.Popen[str] | None = None) -> tuple[s
     return name, json.loads(data)
 
 
+@pytest.mark.long
 def test_demo() -> None:
     """The demo ends by itself with a summary, having lost nothing, and no process is left. Its page has the end."""
     with demo("--seconds", "60", "--speed", "max", "--no-browser") as (process, mark):
@@ -128,6 +129,7 @@ def test_demo() -> None:
     assert "nothing was lost" in output
 
 
+@pytest.mark.long
 def test_interrupted() -> None:
     """A signal other than Ctrl-C ends the demo at once: it says that it has not compared, and leaves no process."""
     with demo("--no-browser") as (process, mark):

@@ -99,6 +99,7 @@ def test_debezium_decimals(
     assert letter.headers["sow.message"] == "a price has at most 18 digits"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(420)
 def test_cache_of_the_gallery(kafka: str, tmp_path: Path) -> None:
     """The changes of a database, as docs/gallery.md has them, reach subscribers and the cache."""

@@ -118,6 +118,7 @@ def client(served: Served) -> Iterator[Wire]:
         yield client
 
 
+@pytest.mark.long
 def test_kill_and_old_checkpoint(
     spark: SparkSession,
     kafka: str,

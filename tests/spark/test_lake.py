@@ -41,6 +41,7 @@ print("mirror", [tuple(row) for row in rows])
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_iceberg(kafka: str, prefix: str, tmp_path: Path) -> None:
     """A table has the history, another one the records: also where an old change comes after its record is gone."""

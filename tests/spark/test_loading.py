@@ -95,6 +95,7 @@ def test_the_same_rule(spark: SparkSession, first: int) -> None:
     assert HISTORIES / 10 < whole < HISTORIES * 9 / 10, "both kinds are tried"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_repaired", [False, True])
 def test_a_stalled_owner_of_an_ended_era(
     spark: SparkSession, kafka: str, prefix: str, collect: Collect, is_repaired: bool

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.changes import Story, Written
@@ -14,6 +15,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.split("## Into a lake")[0], r
 TIME, BOOKMARK = '"2026-11-20T17:30:00Z"', '"orders:0@1187,1@1203"'
 
 
+@pytest.mark.long
 def test_examples(
     spark: SparkSession, kafka: str, prefix: str, tmp_path: Path, registry: str, monkeypatch: Any
 ) -> None:

@@ -302,6 +302,7 @@ def test_what_is_no_topic(spark: SparkSession, kafka: str, prefix: str) -> None:
         read_sow(spark, written.log, schema=SCHEMA, kafka=kafka)
 
 
+@pytest.mark.long
 def test_behind_a_materializer(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
     """A frame holds what a query returns: now, and at the bookmark of an earlier one."""
     name = f"{prefix}orders"

@@ -69,6 +69,7 @@ def validated(target: Target, tmp_path: Path, **fields: str) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=120)
 
 
+@pytest.mark.long
 def test_a_sample_of_the_rows(target: Target, tmp_path: Path) -> None:
     """Rows are counted by what they would become, with a message for each reason, and a note about a field."""
     done = validated(target, tmp_path)

@@ -4,10 +4,13 @@ import json
 import uuid
 from pathlib import Path
 
+import pytest
+
 from tests.integration.services import http_text, system
 from tests.spark.pipelines import pipeline_process
 
 
+@pytest.mark.long
 def test_a_run_that_waits(kafka: str, tmp_path: Path) -> None:
     """Rows are written, refused by a check, refused by the materializer, or applied: each is counted."""
     name = f"t{uuid.uuid4().hex[:12]}"
