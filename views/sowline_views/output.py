@@ -25,5 +25,5 @@ class PartialsOutput(ExactOutput):
         for partition, message in messages:
             self.written += len(message.states)
             self._produce(partition, message.encode(), None, HEADERS)
-        self._producer.poll(0)
+        self._serve(self._producer.poll, 0)
         self.require_written()

@@ -1,5 +1,6 @@
 """The comparison of two `topics.yaml`: the effect of each difference, and what services run by afterwards."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,15 +181,33 @@ def test_a_name_keeps_its_kind() -> None:
     [
         ({}, {"filter": "/desk = 'a'"}, ChangeEffect.LIVE),
         ({"delta": True}, {"delta": True, "filter": "/desk = 'a'"}, ChangeEffect.IMPOSSIBLE),
-        ({}, {"delta": True}, ChangeEffect.LIVE),
+        ({"options": "oof"}, {"options": "oof", "filter": "/desk = 'a'"}, ChangeEffect.IMPOSSIBLE),
+        ({"delta": True, "options": "oof"}, {"options": "oof"}, ChangeEffect.LIVE),
+        ({"options": "oof"}, {"delta": True, "options": "oof"}, ChangeEffect.LIVE),
+        ({"delta": True}, {}, ChangeEffect.LIVE),
+        # Since its filter was another one, its readers may lack records.
+        ({}, {"delta": True}, ChangeEffect.IMPOSSIBLE),
+        ({}, {"options": "oof"}, ChangeEffect.IMPOSSIBLE),
+        ({}, {"topic": "trades"}, ChangeEffect.IMPOSSIBLE),
     ],
 )
-def test_a_fanout_changes_unless_deltas_would_not_fit(
+def test_a_fanout_changes_unless_its_readers_keep_records(
     old: dict[str, Any], new: dict[str, Any], effect: ChangeEffect
 ) -> None:
-    """Readers of deltas hold records that the previous filter chose."""
-    before, after = file_of(ORDERS, fanouts=[TO_RISK | old]), file_of(ORDERS, fanouts=[TO_RISK | new])
+    """They keep those that the previous filter chose, and positions of the previous topic."""
+    before, after = (
+        file_of(ORDERS, TRADES, fanouts=[TO_RISK | old]),
+        file_of(ORDERS, TRADES, fanouts=[TO_RISK | new]),
+    )
     assert effects(before, after) == {"risk": effect}
+
+
+def test_a_fanout_with_oof_that_the_first_version_described() -> None:
+    """It had no hash there: the same file is no change of it."""
+    described = describe(file_of(ORDERS, fanouts=[TO_RISK | {"options": "oof"}]))
+    (fanout,) = (one for one in described if one.kind is Kind.FANOUT)
+    earlier = tuple(replace(one, deciding="") if one is fanout else one for one in described)
+    assert compare(earlier, described) == ()
 
 
 def test_a_view_changes_by_its_options_and_intervals() -> None:
