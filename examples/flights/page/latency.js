@@ -53,19 +53,22 @@ function lengthsOf(outages, width) {
   return labels;
 }
 
-/** A line with one point, the slowest, for the samples that lie within a few pixels. */
+/** A line with one point, the slowest, for the samples that lie within a few pixels. Its last point is the newest sample. */
 function thinned(line, x) {
   const points = new Map();
   for (const sample of line) {
     const column = Math.floor(x(sample[0]) / STEP);
     if (!(points.get(column)?.[1] >= sample[1])) points.set(column, sample);
   }
-  return [...points.values()];
+  const found = [...points.values()];
+  return found.at(-1) === line.at(-1) ? found : [...found, line.at(-1)];
 }
 
 export class LatencyChart {
   #svg;
   #samples = [];
+  /** The newest latency that was measured, in milliseconds: the line ends at it. Undefined before the first one. */
+  last;
   #marks = [];
 
   constructor(svg) {
@@ -79,6 +82,7 @@ export class LatencyChart {
   add(samples) {
     const last = this.#samples.at(-1)?.[0] ?? -Infinity;
     this.#samples.push(...samples.filter(([moment]) => moment > last));
+    this.last = this.#samples.findLast(([, latency]) => latency !== null)?.[1] ?? this.last;
     while (this.#samples.length && this.#samples[0][0] < this.#samples.at(-1)[0] - SHOWN_S) this.#samples.shift();
   }
 

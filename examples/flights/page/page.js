@@ -132,7 +132,8 @@ function drawInstant() {
   document.body.dataset.phase = phase;
   write(get("chip"), PHASES[phase] ?? outages.chip);
   write(get("pulse-title"), phase === "down" ? "Outage" : "Latency");
-  const latency = state?.latency_ms ?? null;
+  // Where nothing was measured in the time of the chart, the page shows what the demo has measured before.
+  const latency = chart.last ?? state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
   write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live);
