@@ -31,3 +31,42 @@ def test_the_line_ends_at_the_number(parts: Page, width: int) -> None:
     )
     assert number == 35
     assert ends == pytest.approx([35, 35], rel=0.02)
+
+
+def test_a_chart_that_lacks_what_was_fed_says_so(parts: Page) -> None:
+    """It lacks facts that are no newer than the clock; at night it is old, and lacks nothing."""
+    found = parts.evaluate(
+        """() => {
+          const hour = 3600;
+          const at = new moments.Moments();
+          const take = (name, hours) => at.take(name, [{ moment: new Date(hours * hour * 1000).toISOString() }]);
+          const lacks = (speed = hour) => at.lacks("map", speed) / hour;
+          const found = [lacks()];
+          take("map", 3);
+          take("departures", 6.5);
+          at.feed("map", undefined);
+          // In the night nothing was fed for it, and the clock is not yet at what was fed afterwards.
+          for (const fed of [3, 7]) at.feed("map", fed * hour);
+          found.push(lacks());
+          take("departures", 8);
+          found.push(lacks());
+          take("map", 6.75);
+          found.push(lacks(), lacks(60), lacks(null));
+          at.end(9 * hour);
+          return [...found, lacks()];
+        }"""
+    )
+    assert found == [0, 0, 4, 0, 0.25, 0, 0]
+
+
+def test_a_chart_that_lacks_something_is_seen(parts: Page) -> None:
+    """Its words stand out from those of the others, in light and dark."""
+    for scheme in ("light", "dark"):
+        parts.emulate_media(color_scheme=scheme)
+        parts.evaluate("""dressed("<p class='as-of'>a</p><p class='as-of lacking'>b</p>")""")
+        usual, lacking = parts.locator(".as-of").evaluate_all(
+            "nodes => nodes.map((node) => [getComputedStyle(node).color, getComputedStyle(node).fontWeight])"
+        )
+        assert usual[0] != lacking[0]
+        assert lacking[1] == "600"
+    parts.emulate_media(color_scheme=None)

@@ -90,7 +90,10 @@ function drawMoments() {
   if (newest !== undefined) write(get("until"), ` ${upTo(newest)}`);
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
-    write(node, moment === undefined ? "" : `${moments.isEnd ? "as of" : NEWEST[node.dataset.of]} ${since(moment, newest)} flight time`);
+    const isLacking = CATCHING_UP.includes(phaseNow()) && moments.lacks(node.dataset.of, state.speed) > 0;
+    const what = moments.isEnd ? "as of" : isLacking ? "catching up:" : NEWEST[node.dataset.of];
+    node.classList.toggle("lacking", isLacking);
+    write(node, moment === undefined ? "" : `${what} ${since(moment, newest)}${isLacking ? ` of ${since(newest, moment)}` : ""} flight time`);
   }
 }
 
@@ -105,6 +108,9 @@ const FIGURES = {
   ended: "last measured, from the write to Kafka to a subscriber",
   lost: "last measured, from the write to Kafka to a subscriber",
 };
+
+/** The phases in which a panel that lacks something says so. In the others, the whole page says why it stands still. */
+const CATCHING_UP = ["live", "quiet", "checking", "ending"];
 
 /** The phases in which the feed runs. */
 const RUNNING = ["live", "quiet"];
@@ -170,6 +176,8 @@ function takeState(taken) {
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
   chart.add(state.samples);
+  for (const name of ["carriers", "delays"]) moments.feed(name, state.reached.departed);
+  moments.feed("arrivals", state.reached.landed);
   write(get("visitors"), visits(state));
   drawEvents();
   if (wasHeld && !isHeld()) soon();
