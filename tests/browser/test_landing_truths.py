@@ -70,3 +70,19 @@ def test_a_chart_that_lacks_something_is_seen(parts: Page) -> None:
         assert usual[0] != lacking[0]
         assert lacking[1] == "600"
     parts.emulate_media(color_scheme=None)
+
+
+def test_no_outage_of_the_chart_is_missing_in_the_log(parts: Page) -> None:
+    """The newest are listed with what came of them; the others are counted and named in a sentence."""
+    few, more = parts.evaluate(
+        """() => {
+          const what = "Kafka was killed";
+          const line = (at) => ({ kind: at === 4 ? "bad" : "ok", when: `10:00:0${9 - at}`, what });
+          const lines = Array.from({ length: 10 }, (_, at) => line(at));
+          return [3, 5].map((number) => outage.earlier(lines.slice(0, number)));
+        }"""
+    )
+    assert few == ""
+    assert more == (
+        "2 earlier, 1 of them with a problem: 10:00:06 Kafka was killed; 10:00:05 Kafka was killed."
+    )

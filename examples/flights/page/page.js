@@ -5,7 +5,7 @@ import { drawCarriers, drawHeat } from "./charts.js";
 import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
-import { Outages } from "./outage.js";
+import { LISTED, Outages, earlier } from "./outage.js";
 import { count, lasting, many, seconds, simulated, since, upTo, visits, zone } from "./text.js";
 
 /**
@@ -44,6 +44,8 @@ const moments = new Moments();
 let changed = 0;
 let state;
 let isPressed = false;
+/** What the dashed lines of the latencies are, once the demo has ended. */
+let wholeRun = "";
 /** When the demo ended, in seconds since 1970. */
 let ended;
 /** Whether the page stands still: after the end, or where the demo no longer answers. */
@@ -142,7 +144,7 @@ function drawInstant() {
   const latency = chart.last ?? state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live);
+  write(get("latency-of"), phase === "down" ? outages.sinceWhat : `${FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live}${wholeRun}`);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = !RUNNING.includes(phase) || isPressed;
   chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
@@ -156,7 +158,8 @@ function drawEvents() {
   const lines = outages.lines;
   const list = get("events");
   get("hint").hidden = lines.length > 1;
-  lines.slice(0, 3).forEach(({ kind, when, what, result }, index) => {
+  write(get("earlier"), earlier(lines));
+  lines.slice(0, LISTED).forEach(({ kind, when, what, result }, index) => {
     const text = `${kind}\n${when}\n${what}\n${result}`;
     if (eventsShown[index] === text) return;
     eventsShown[index] = text;
@@ -213,6 +216,8 @@ function takeEnd({ verdict, is_lossless: lossless, summary, moment, latencies })
   }));
   outcome.hidden = false;
   chart.mark(latencies);
+  const texts = latencies.map(([text]) => text.replace(/^whole run: /, ""));
+  wholeRun = texts.length ? `; dashed lines, of the whole run: ${texts.join(", ")}` : "";
   drawInstant();
   standStill(moment);
 }
