@@ -206,6 +206,8 @@ def _kill_and_recover(page: Page) -> None:
     expect(page.locator("#chip")).to_have_text(re.compile("^Live"))
     expect(page.locator("#latency")).to_have_text(re.compile(r"^[\d,]+ ms$"))
     expect(page.locator("[data-part]:enabled")).to_have_count(3)
+    # What the parts are is still said.
+    expect(page.locator("#hint dt:visible")).to_have_text(["Materializer", "Query service", "Kafka"])
     # Until everything has come, board and clock stay at one moment.
     assert {"down", "catching-up"}.isdisjoint(page.evaluate("[...moved]"))
     label = page.locator("#latencies .outage-label").text_content()

@@ -77,12 +77,12 @@ def test_no_outage_of_the_chart_is_missing_in_the_log(parts: Page) -> None:
     few, more = parts.evaluate(
         """() => {
           const what = "Kafka was killed";
-          const line = (at) => ({ kind: at === 4 ? "bad" : "ok", when: `10:00:0${9 - at}`, what });
+          const line = (at) => ({ kind: at === 3 ? "bad" : "ok", when: `10:00:0${9 - at}`, what });
           const lines = Array.from({ length: 10 }, (_, at) => line(at));
-          return [3, 5].map((number) => outage.earlier(lines.slice(0, number)));
+          return [2, 4].map((number) => outage.earlier(lines.slice(0, number)));
         }"""
     )
     assert few == ""
     assert more == (
-        "2 earlier, 1 of them with a problem: 10:00:06 Kafka was killed; 10:00:05 Kafka was killed."
+        "2 earlier, 1 of them with a problem: 10:00:07 Kafka was killed; 10:00:06 Kafka was killed."
     )

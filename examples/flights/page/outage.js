@@ -13,7 +13,7 @@ const QUIET_S = 10;
 const BACK = { "catching-up": "Back: catching up", checking: "Back: comparing every record" };
 
 /** So many lines are listed with what came of them; the others are in one sentence, which names so many of them. */
-export const LISTED = 3;
+export const LISTED = 2;
 const NAMED = 6;
 
 /** The sentence about the lines that are not listed. */

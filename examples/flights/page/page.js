@@ -157,7 +157,8 @@ const eventsShown = [];
 function drawEvents() {
   const lines = outages.lines;
   const list = get("events");
-  get("hint").hidden = lines.length > 1;
+  // With events, the log says what follows; what the parts are is needed all the more.
+  get("follows").hidden = lines.length > 0;
   write(get("earlier"), earlier(lines));
   lines.slice(0, LISTED).forEach(({ kind, when, what, result }, index) => {
     const text = `${kind}\n${when}\n${what}\n${result}`;
