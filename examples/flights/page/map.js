@@ -90,8 +90,9 @@ export class ArrivalsMap {
     this.#drawSizes(most, unit);
     this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay_min: delay }) => {
       const item = document.createElement("li");
-      const parts = [airport?.name ?? dest, many(flights, "flight"), minutes(delay ?? 0)];
+      const parts = [airport?.name ?? "", many(flights, "flight"), minutes(delay ?? 0)];
       item.append(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+      item.firstChild.prepend(Object.assign(document.createElement("b"), { textContent: dest }), " ");
       return item;
     }));
   }

@@ -15,6 +15,13 @@ export const CARRIERS = {
   OO: "SkyWest Airlines", UA: "United Air Lines", US: "US Airways", VX: "Virgin America", WN: "Southwest Airlines", YV: "Mesa Airlines",
 };
 
+/** A carrier with its code, by which the treemap and the board call it: in few letters, without what most names end in. */
+export function withCode(carrier, isShort) {
+  const name = CARRIERS[carrier];
+  if (name === undefined) return carrier;
+  return `${carrier} ${isShort ? name.replace(/(?<=^\w{3,}|America) (Air ?[Ll]ines|Airways|Air)$/, "") : name}`;
+}
+
 export const count = (number) => NUMBER.format(number);
 
 /** A number of things, whose name takes an s. */
