@@ -7,6 +7,7 @@ const MEANINGS = {
   Key: "The fields whose values tell a record from all others, or who gives its SOW key",
   "SOW key": "The number or the text by which the service names a record: it is made from the values of the key, or given with the record",
   "Kafka key": "The key of a message in Kafka, as its producer wrote it: of a command, it may be the values of the record's key",
+  Publisher: "The name under which a program writes: that of a pipeline is its own name, that of its source, and the number of a partition",
   "Key domain": "Topics of the same domain give equal keys the same SOW key",
   "Computed fields": "Fields that are computed before the key",
   "Largest record": "Larger ones are refused",
