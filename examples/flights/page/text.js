@@ -31,7 +31,7 @@ export const many = (number, name) => `${count(number)} ${name}${number === 1 ? 
 export function visits({ by_visitors: sent, refused_visits: refused, visited }) {
   if (!sent) return "";
   const parts = [];
-  if (refused) parts.push(refused === 1 ? "1 was refused, as a dead letter" : `${count(refused)} were refused, as dead letters`);
+  if (refused) parts.push(refused === 1 ? "1 was refused, and kept apart as a dead letter" : `${count(refused)} were refused, and kept apart as dead letters`);
   if (visited) parts.push(`${many(visited, "record")} that they wrote ${visited === 1 ? "is" : "are"} shown here, and left out of the comparison`);
   return `Visitors sent ${many(sent, "write")} of their own${parts.length ? `: ${parts.join("; ")}` : ""}.`;
 }
