@@ -213,7 +213,7 @@ def test_columns_are_whole(console: Console, flights: ServedTopic, width: int) -
     assert said
     # Two of the key, the status, the delay, twenty numbers, the time, and the SOW key.
     assert len(shown) + int(said[1]) == 26
-    order = "order: updated, the highest first"
+    order = "order: updated, the newest first"
     assert (order in beyond.inner_text()) == ("updated" not in {name.split()[0] for name, _ in shown})
     # The last one can be reached. The viewer knows how wide it is once it was drawn.
     table = console.page.locator("perspective-viewer regular-table")

@@ -175,7 +175,7 @@ function mark(one, datagrid, table) {
     cell.toggleAttribute("data-open", isOf && key === opened);
     isSeen ||= isOf && key === opened;
   }
-  const found = beyond(fade(table, schema, one.columns ?? 0), datagrid.model._config);
+  const found = beyond(fade(table, schema, one.columns ?? 0), datagrid.model._config, schema);
   const tell = (name, detail) => datagrid.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
   if (JSON.stringify(one.beyond) !== JSON.stringify(found)) tell("columns-seen", found);
   if (one.isSeen !== isSeen) tell("row-seen", isSeen);
@@ -306,10 +306,11 @@ function textEnd(cell) {
 
 // What is said of the columns that are not on the screen: how many there are, and the order of the rows if it is that of one
 // of them.
-function beyond({ left, right, paths }, { sort, group_by: by }) {
+function beyond({ left, right, paths }, { sort, group_by: by }, schema) {
   const [path, direction = ""] = sort[0] ?? [];
   const isHidden = path !== undefined && !by.length && left + right > 0 && !paths.includes(path);
-  return { left, right, order: isHidden ? `${nameOf(path)}, ${direction.startsWith("desc") ? "the highest" : "the lowest"} first` : "" };
+  const [falling, rising] = schema[path] === "datetime" ? ["newest", "oldest"] : ["highest", "lowest"];
+  return { left, right, order: isHidden ? `${nameOf(path)}, the ${direction.startsWith("desc") ? falling : rising} first` : "" };
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.
