@@ -82,7 +82,7 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td data-label="Type">${kindOf(topic)}</td>
       <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s ${OVER}" data-more="; line: ${SHOWN}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last ${SHOWN}, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
+      <td class="number" data-label="Changes/s ${OVER}" data-more=", line ${SHOWN}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last ${SHOWN}, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag (records)">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
