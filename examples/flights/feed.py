@@ -74,8 +74,8 @@ def due_s(until: int, start: int, speed: float | None) -> float:
 class Feed:
     """Writes a feed slice by slice, at a speed or (None) as fast as the pipeline takes it.
 
-    `fed` is how many facts have been written, `clock` the simulated moment up to which. `speed` is in simulated
-    seconds per second.
+    `fed` is how many facts have been written, `clock` the simulated moment up to which, `reached` the moment of the
+    newest fact of each kind among them. `speed` is in simulated seconds per second.
     """
 
     def __init__(self, facts: Sequence[Fact], writer: SliceWriter, speed: float | None) -> None:
@@ -83,6 +83,7 @@ class Feed:
         self.facts = facts
         self.fed = 0
         self.clock = facts[0].moment
+        self.reached: dict[str, int] = {}
         self._writer = writer
         self.speed = speed
 
@@ -91,8 +92,8 @@ class Feed:
         first = next((fact.moment for fact in self.facts if fact.kind == LATE), self.clock)
         known = [fact for fact in self.facts if fact.moment < first]
         if known and not self.fed:
-            self._writer.write(known)
-            self.fed, self.clock = len(known), first
+            self._write(known)
+            self.clock = first
 
     async def run(self, stop: asyncio.Event, has_room: Callable[[], bool]) -> None:
         """Write slices until the feed ends or, after the first, `stop` is set; waits while there is no room."""
@@ -108,9 +109,13 @@ class Feed:
             began += time.monotonic() - waited
             if stop.is_set() and self.fed:
                 return
-            self._writer.write(part.facts)
-            self.fed += len(part.facts)
+            self._write(part.facts)
             self.clock = part.until
+
+    def _write(self, facts: Sequence[Fact]) -> None:
+        self._writer.write(facts)
+        self.fed += len(facts)
+        self.reached |= {fact.kind: fact.moment for fact in facts}
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:

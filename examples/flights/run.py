@@ -163,6 +163,7 @@ class Run:
             "came_s": self._view.came_s,
             "speed": self._feed.speed,
             "fed_until": self.moment,
+            "reached": self._feed.reached,
             "latency_ms": self._latency_ms(),
             "by_visitors": self._counter.by_visitors,
             "refused_visits": self._counter.refused_visits,

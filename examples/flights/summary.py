@@ -39,7 +39,7 @@ class Summary(NamedTuple):
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
             ("  changes of single fields among them", _count(self.deltas)),
-            ("  refused among them", _count(self.dead_letters)),
+            ("  records of Spark that Sowline refused", _count(self.dead_letters)),
             *(self._visits() if self.by_visitors else []),
             ("flights that Sowline holds", _count(self.sow_size)),
             *((f"records of the view {view}", _count(number)) for view, number in self.groups.items()),
@@ -52,8 +52,8 @@ class Summary(NamedTuple):
 
     def _visits(self) -> list[tuple[str, str]]:
         return [
-            ("commands of visitors", _count(self.by_visitors)),
-            ("  refused commands of visitors", _count(self.refused_visits)),
+            ("commands that visitors wrote", _count(self.by_visitors)),
+            ("  commands of visitors that Sowline refused", _count(self.refused_visits)),
         ]
 
     def latencies(self) -> list[tuple[str, float]]:

@@ -147,6 +147,49 @@ class Console:
         return self.page.get_by_role("button", name=name, **more)
 
 
+CONTRASTS = """(root) => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const channels = (color) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data].map((value) => value / 255);
+  };
+  const over = ([...front], back, share) => back.map((value, at) => front[at] * share + value * (1 - share));
+  const light = (color) => color.map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0);
+  const above = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host;
+  const groundOf = (node) => {
+    if (!node) return [1, 1, 1];
+    const [red, green, blue, alpha] = channels(getComputedStyle(node).backgroundColor);
+    return alpha === 1 ? [red, green, blue] : over([red, green, blue], groundOf(above(node)), alpha);
+  };
+  const opacityOf = (node) => (node ? Number(getComputedStyle(node).opacity) * opacityOf(above(node)) : 1);
+  const contrastOf = (node) => {
+    const [red, green, blue, alpha] = channels(getComputedStyle(node).color);
+    const ground = groundOf(node);
+    const [one, other] = [over([red, green, blue], ground, alpha * opacityOf(node)), ground].map(light);
+    return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  };
+  const found = {};
+  const look = (node) => {
+    if (node.nodeType === Node.TEXT_NODE) {
+      const parent = node.parentElement;
+      const text = node.textContent.trim();
+      const isSeen = parent?.checkVisibility({ visibilityProperty: true });
+      if (text && isSeen && !parent.closest(":disabled, style, option")) {
+        found[text] = Math.min(found[text] ?? Infinity, contrastOf(parent));
+      }
+    }
+    for (const child of [...(node.shadowRoot?.childNodes ?? []), ...node.childNodes]) look(child);
+  };
+  look(root);
+  return found;
+}"""
+"""The contrasts of the texts below a node, by the texts, also in shadow roots: opacities are in them."""
+
+
 def check_in_all_looks(page: Page) -> None:
     """Look for what axe knows to be in the way; colors follow the system at once."""
     for width in (1280, 360):

@@ -81,6 +81,16 @@ def test_no_label_is_lost_or_overprinted(console: Console, flights: ServedTopic,
         assert all(one["left"] >= box["x"] - 1 for one in found), chart
 
 
+def test_bars_have_their_sums(console: Console, flights: ServedTopic) -> None:
+    """Beside a bar of several series stands the figure of all of it: a short one can't be read from the axis."""
+    flights.write(*(flight("UA", number, "landed") for number in range(10, 22)))
+    drawing = console.chart(
+        flights.name, "records by carrier and status", chart="bars", by="/carrier", across="/status"
+    )
+    expect(drawing.locator("text", has_text=re.compile("^13$")).first).to_be_visible()
+    assert {"13", "1"} <= {one["text"] for one in labels(drawing)}
+
+
 def test_tiles_without_room_for_a_name_are_named_below(console: Console, flights: ServedTopic) -> None:
     """Each carrier is in its tile or in the note, with its number of records there; the note stays short."""
     flights.write(*many())

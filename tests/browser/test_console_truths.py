@@ -139,6 +139,37 @@ def test_changes_a_second_are_those_of_ten_seconds(console: Console) -> None:
     assert means == [5, 0, None, None, None, 0, None, 5, *[True] * 5]
 
 
+def test_a_line_ends_at_the_last_complete_rate(console: Console) -> None:
+    """The next batch is on its way: a line that fell to zero would contradict the number and the state beside it.
+
+    Its period and its dots are explained.
+    """
+    console.go("topics")
+    expect(console.page.locator("thead .changes")).to_have_text("Changes/s over 10 s; line: 60 s")
+    ends, titles = console.page.evaluate(
+        """async () => {
+          const { Spark } = await import("/console/rates.js");
+          const { html, render } = await import("/console/lib.js");
+          const ends = [];
+          const titles = [];
+          for (const zeros of [0, 2, 9]) {
+            const values = [...Array(20).fill(7), ...Array(zeros).fill(0)];
+            const rates = values.map((value, at) => ({ from: at * 1000, at: (at + 1) * 1000, value }));
+            const host = document.createElement("div");
+            render(html`<${Spark} rates=${rates} now=${1000 * values.length} newest=${zeros} label="" />`, host);
+            ends.push(host.querySelector("polyline").getAttribute("points").split(" ").at(-1).split(",").map(Number));
+            titles.push(host.querySelector("title").textContent);
+          }
+          return [ends, titles];
+        }"""
+    )
+    # Two seconds are four of the 120 pixels; what has stopped falls to the ground.
+    assert ends == [[120, 2], [116, 2], [120, 22]]
+    assert set(titles) == {
+        "Changes a second in the last 60 s. Dotted: not measured, because this page was not open."
+    }
+
+
 def test_one_value_does_not_rule_a_scale(console: Console) -> None:
     """The others keep their colors; the scale ends at them, and says that there is more."""
     console.go("topics")

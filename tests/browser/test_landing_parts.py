@@ -370,18 +370,19 @@ def test_a_stall_is_named_like_an_outage(parts: Page) -> None:
 
 
 SHOWN_OF_THEM = "that they wrote is shown here, and left out of the comparison"
+REFUSED = "1 was refused, and kept apart as a dead letter"
 
 
 @pytest.mark.parametrize(
     ("sent", "refused", "visited", "sentence"),
     [
         (0, 0, 0, ""),
-        (2, 2, 0, "Visitors sent 2 writes of their own: 2 were refused, as dead letters."),
+        (2, 2, 0, "Visitors sent 2 writes of their own: 2 were refused, and kept apart as dead letters."),
         (
             3,
             1,
             1,
-            f"Visitors sent 3 writes of their own: 1 was refused, as a dead letter; 1 record {SHOWN_OF_THEM}.",
+            f"Visitors sent 3 writes of their own: {REFUSED}; 1 record {SHOWN_OF_THEM}.",
         ),
         (1, 0, 0, "Visitors sent 1 write of their own."),
     ],

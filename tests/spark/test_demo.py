@@ -118,7 +118,7 @@ def test_demo() -> None:
     )
     assert 0 < rows["changes of single fields among them"] < rows[FED], output
     assert rows["flights that Sowline holds"] > 0, output
-    assert rows["refused among them"] == 0, output
+    assert rows["records of Spark that Sowline refused"] == 0, output
     assert rows["records of the view delays"] > 0, output
     assert {
         "records of the view arrivals",

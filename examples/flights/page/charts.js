@@ -1,6 +1,6 @@
 // The treemap of carriers and the heat map of carriers and hours.
 import { area, delayFill, keep, onShade } from "./svg.js";
-import { CARRIERS, count, many, minutes } from "./text.js";
+import { CARRIERS, count, many, minutes, withCode } from "./text.js";
 
 const CHARACTER = 7;
 const LINE = 16;
@@ -24,9 +24,12 @@ function divide(items, x, y, width, height, found = []) {
   return divide(items.slice(index), x, y + height * share, width, height * (1 - share), found);
 }
 
-/** The lines of a tile, the longest that have room: a name and its number, or the two in one line. Neither stands alone. */
-function labelOf(names, value, width, height) {
-  const labels = names.flatMap((name) => [[name, many(value, "flight")], [name, count(value)], [`${name}: ${count(value)}`]]);
+/**
+ * The lines of a tile, the longest that have room: its name and its number of flights, or its code and the number alone, in two
+ * lines or in one. Neither stands alone.
+ */
+function labelOf(name, code, value, width, height) {
+  const labels = [[name, many(value, "flight")], [`${name}: ${count(value)}`], [code, count(value)], [`${code}: ${count(value)}`]];
   const hasRoom = (lines) => lines.length * (LINE + 4) < height && lines.every((text) => text.length * CHARACTER <= width - 14);
   return labels.find(hasRoom) ?? [];
 }
@@ -55,14 +58,14 @@ export function merged(items) {
 export function drawCarriers(svg, all, records) {
   const items = records.map(({ carrier, flights: value, delay_min: delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
-  const departed = items.length ? `area and number: departed flights, ${count(items.reduce((sum, { value }) => sum + value, 0))} in all` : "";
+  const departed = items.length ? `area and number: departed flights, ${count(items.reduce((sum, { value }) => sum + value, 0))} in all; small tiles have the carrier’s code` : "";
   if (all.textContent !== departed) all.textContent = departed;
   keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, code = carrier, names, value, delay, x, y, width, height }) => {
     const title = `${names ?? name}: ${many(value, "flight")}, on average ${minutes(delay)}`;
     const box = { x: x + 1, y: y + 1, width: Math.max(0, width - 2), height: Math.max(0, height - 2) };
     return [
       { key: carrier, name: "rect", rx: 3, class: "shade", title, style: `fill: ${delayFill(delay)}`, ...box },
-      ...labelOf([name, code], value, width, height).map((text, line) => ({ key: `${carrier} line ${line}`, name: "text", class: onShade(delay), text, x: x + 8, y: y + 18 + line * LINE })),
+      ...labelOf(name, code, value, width, height).map((text, line) => ({ key: `${carrier} line ${line}`, name: "text", class: onShade(delay), text, x: x + 8, y: y + 18 + line * LINE })),
     ];
   }));
 }
@@ -74,13 +77,13 @@ export function drawHeat(svg, records) {
   const carriers = [...new Set(cells.map(({ carrier }) => String(carrier)))].sort();
   const [across, down] = area(svg);
   const isWide = across > 460;
-  const left = isWide ? 136 : 28;
+  const left = isWide ? 156 : 118;
   const [width, height] = [(across - left) / HOURS, Math.min(26, (down - TOP) / Math.max(1, carriers.length))];
   const hours = Array.from({ length: HOURS }, (_, index) => HOUR_FIRST + index).filter((hour) => hour % (width < 22 ? 3 : 1) === 0);
   keep(svg, [
-    ...(isWide ? [{ key: "hours", name: "text", class: "axis", text: "due at hour", x: 0, y: 12 }] : []),
+    { key: "hours", name: "text", class: "axis", text: "due at hour", x: 0, y: 12 },
     ...hours.map((hour) => ({ key: `hour ${hour}`, name: "text", class: "axis", "text-anchor": "middle", text: String(hour), x: left + (hour - HOUR_FIRST + 0.5) * width, y: 12 })),
-    ...carriers.map((carrier, index) => ({ key: carrier, name: "text", class: "axis", text: isWide ? CARRIERS[carrier] ?? carrier : carrier, x: 0, y: TOP + (index + 0.5) * height + 4 })),
+    ...carriers.map((carrier, index) => ({ key: carrier, name: "text", class: "axis", text: withCode(carrier, !isWide), x: 0, y: TOP + (index + 0.5) * height + 4 })),
     ...cells.map(({ carrier, hour_local: hour, flights, delay_min: delay, worst_min: worst }) => ({
       key: `${carrier} ${hour}`,
       name: "rect",

@@ -13,22 +13,25 @@ const STEP = 3;
 const DOT = 3;
 /** The room that the text of a mark takes above or below its line, and the width of one of its letters, on average. */
 const [MARK, LETTER] = [16, 6.4];
-/** What the text of a mark leaves out where it would cover something: the outcome has the rest. */
-const LEFT_OUT = [/^$/, /^whole run: /, /^whole run: .*?(?=[\d.,]+ m?s$)/];
+/** What the text of a mark leaves out where it would cover something: what it is of stands above the chart. */
+const LEFT_OUT = [/^$/, /^whole run: /];
+/** The text of a mark may begin at every so many pixels. */
+const SHIFT = 6;
 
 /**
- * The place of a mark's text: above or below its line, at the left, at the right or in the middle, where it covers none of
- * the boxes, each a left, right, top and bottom; else where it covers the fewest.
+ * The place of a mark's text: above or below its line, at the left, at the right, in the middle or elsewhere, where it
+ * covers none of the boxes, each a left, right, top and bottom. Undefined where there is none: the text stands above the
+ * chart, too.
  */
 function placeOf(text, line, width, boxes) {
-  const found = LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
+  return LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
     const room = one.length * LETTER;
-    const lefts = [LEFT + 4, width - RIGHT - 4 - room, (LEFT + width - RIGHT - room) / 2];
+    const [least, most] = [LEFT + 4, width - RIGHT - 4 - room];
+    const between = Array.from({ length: Math.max(0, Math.floor((most - least) / SHIFT)) }, (_, index) => least + (index + 1) * SHIFT);
+    const lefts = [least, most, (least + most) / 2, ...between].filter((left) => left >= least);
     return [line - MARK, line].filter((top) => top >= TOP).flatMap((top) => lefts.map((left) => (
       { text: one, x: left, y: top + MARK - 4, box: [left, left + room, top, top + MARK] })));
-  });
-  const covered = found.map(({ box }) => boxes.filter((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3]).length);
-  return found[covered.indexOf(Math.min(...covered))];
+  }).find(({ box }) => !boxes.some((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3]));
 }
 
 /**
@@ -53,19 +56,22 @@ function lengthsOf(outages, width) {
   return labels;
 }
 
-/** A line with one point, the slowest, for the samples that lie within a few pixels. */
+/** A line with one point, the slowest, for the samples that lie within a few pixels. Its last point is the newest sample. */
 function thinned(line, x) {
   const points = new Map();
   for (const sample of line) {
     const column = Math.floor(x(sample[0]) / STEP);
     if (!(points.get(column)?.[1] >= sample[1])) points.set(column, sample);
   }
-  return [...points.values()];
+  const found = [...points.values()];
+  return found.at(-1) === line.at(-1) ? found : [...found, line.at(-1)];
 }
 
 export class LatencyChart {
   #svg;
   #samples = [];
+  /** The newest latency that was measured, in milliseconds: the line ends at it. Undefined before the first one. */
+  last;
   #marks = [];
 
   constructor(svg) {
@@ -79,6 +85,7 @@ export class LatencyChart {
   add(samples) {
     const last = this.#samples.at(-1)?.[0] ?? -Infinity;
     this.#samples.push(...samples.filter(([moment]) => moment > last));
+    this.last = this.#samples.findLast(([, latency]) => latency !== null)?.[1] ?? this.last;
     while (this.#samples.length && this.#samples[0][0] < this.#samples.at(-1)[0] - SHOWN_S) this.#samples.shift();
   }
 
@@ -118,7 +125,7 @@ export class LatencyChart {
       ...lines.map((line) => ({ key: `from ${line[0][0]}`, name: "polyline", points: line.map(([moment, latency]) => `${x(moment).toFixed(1)},${y(latency).toFixed(1)}`).join(" ") })),
       ...this.#marks.flatMap(([text, latency], index) => [
         { key: `mark ${text}`, name: "line", class: "mark", x1: LEFT, x2: width - RIGHT, y1: y(latency), y2: y(latency) },
-        { key: `text ${text}`, name: "text", class: "mark-label", text: texts[index].text, x: texts[index].x, y: texts[index].y },
+        ...(texts[index] ? [{ key: `text ${text}`, name: "text", class: "mark-label", text: texts[index].text, x: texts[index].x, y: texts[index].y }] : []),
       ]),
     ]);
   }
@@ -129,7 +136,7 @@ export class LatencyChart {
     const placed = [];
     for (const [index, [text, latency]] of this.#marks.entries()) {
       const others = ownLines.filter((_, other) => other !== index);
-      placed.push(placeOf(text, y(latency), width, [...boxes, ...others, ...placed.map(({ box }) => box)]));
+      placed.push(placeOf(text, y(latency), width, [...boxes, ...others, ...placed.flatMap((one) => (one ? [one.box] : []))]));
     }
     return placed;
   }

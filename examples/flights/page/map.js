@@ -11,6 +11,8 @@ const BUSIEST = 6;
 const NAMED = 12;
 /** The room that a code takes, in pixels, and by how much it is nearer to its own dot than to any other one. */
 const [LABEL_WIDTH, LABEL_HEIGHT, NEARER] = [28, 13, 6];
+/** That of an airport of the list may be nearer by so little, where it has no better place: its dot is a large one. */
+const NEARER_MIN = 1;
 /** The sides of a dot on which its code may stand, as directions. */
 const SIDES = [[-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [1, -1], [-1, 1], [1, 1]];
 const EDGE = 980;
@@ -90,8 +92,9 @@ export class ArrivalsMap {
     this.#drawSizes(most, unit);
     this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay_min: delay }) => {
       const item = document.createElement("li");
-      const parts = [airport?.name ?? dest, many(flights, "flight"), minutes(delay ?? 0)];
+      const parts = [airport?.name ?? "", many(flights, "flight"), minutes(delay ?? 0)];
       item.append(...parts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+      item.firstChild.prepend(Object.assign(document.createElement("b"), { textContent: dest }), " ");
       return item;
     }));
   }
@@ -119,7 +122,7 @@ export class ArrivalsMap {
     // It takes the room of two codes.
     const taken = south === undefined ? [] : [0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south]);
     const name = south === undefined ? [] : [{ key: "New York", name: "text", class: "place", "text-anchor": "end", text: "New York", x: EDGE, y: south.toFixed(1) }];
-    keep(this.#names, name.concat(airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }) => {
+    keep(this.#names, name.concat(airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }, index) => {
       const [x, y] = place(lon, lat);
       const [width, height] = [LABEL_WIDTH / unit, LABEL_HEIGHT / unit];
       const own = radius(flights, most);
@@ -128,13 +131,14 @@ export class ArrivalsMap {
         const from = right && below ? own * Math.SQRT1_2 : own;
         return [x + right * (from + 4 + width / 2), y + below * (from + 2 + height / 2)];
       });
-      const free = places.find(([cx, cy]) => {
+      const freeAt = (nearer) => places.find(([cx, cy]) => {
         const gap = (dot) => Math.hypot(Math.max(0, Math.abs(dot.x - cx) - width / 2), Math.max(0, Math.abs(dot.y - cy) - height / 2)) - dot.r;
-        const nearest = gap({ x, y, r: own }) + NEARER / unit;
+        const nearest = gap({ x, y, r: own }) + nearer / unit;
         return cx - width / 2 >= edge && cx + width / 2 <= edge + across && cy - height / 2 >= top && cy + height / 2 <= top + down
           && !taken.some((other) => Math.abs(other[0] - cx) < width && Math.abs(other[1] - cy) < height)
           && !dots.some((dot) => !(dot.x === x && dot.y === y) && gap(dot) < nearest);
       });
+      const free = freeAt(NEARER) ?? (index < BUSIEST ? freeAt(NEARER_MIN) : undefined);
       if (free === undefined) return [];
       taken.push(free);
       return [{ key: dest, name: "text", class: "code", "text-anchor": "middle", text: dest, x: free[0].toFixed(1), y: (free[1] + 4 / unit).toFixed(1) }];

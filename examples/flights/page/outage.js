@@ -12,6 +12,20 @@ const QUIET_S = 10;
 
 const BACK = { "catching-up": "Back: catching up", checking: "Back: comparing every record" };
 
+/** So many lines are listed with what came of them; the others are in one sentence, which names so many of them. */
+export const LISTED = 2;
+const NAMED = 6;
+
+/** The sentence about the lines that are not listed. */
+export function earlier(lines) {
+  const rest = lines.slice(LISTED);
+  if (!rest.length) return "";
+  const bad = rest.filter(({ kind }) => kind === "bad").length;
+  const named = rest.slice(0, NAMED).map(({ when, what }) => `${when} ${what}`);
+  const more = rest.length > NAMED ? `; and ${count(rest.length - NAMED)} more` : "";
+  return `${count(rest.length)} earlier${bad ? `, ${bad} of them with a problem` : ""}: ${named.join("; ")}${more}.`;
+}
+
 /** When the outage of an event was over, in seconds since 1970; undefined while it is not. One that nothing came after has no length. */
 const overAt = ({ pressed_s: since, back_s: back, is_lossless: lossless }) => (back === null && lossless === null ? undefined : since + (back ?? 0));
 

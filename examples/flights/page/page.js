@@ -5,7 +5,7 @@ import { drawCarriers, drawHeat } from "./charts.js";
 import { LatencyChart } from "./latency.js";
 import { ArrivalsMap } from "./map.js";
 import { Moments } from "./moments.js";
-import { Outages } from "./outage.js";
+import { LISTED, Outages, earlier } from "./outage.js";
 import { count, lasting, many, seconds, simulated, since, upTo, visits, zone } from "./text.js";
 
 /**
@@ -44,6 +44,8 @@ const moments = new Moments();
 let changed = 0;
 let state;
 let isPressed = false;
+/** What the dashed lines of the latencies are, once the demo has ended. */
+let wholeRun = "";
 /** When the demo ended, in seconds since 1970. */
 let ended;
 /** Whether the page stands still: after the end, or where the demo no longer answers. */
@@ -90,7 +92,10 @@ function drawMoments() {
   if (newest !== undefined) write(get("until"), ` ${upTo(newest)}`);
   for (const node of document.querySelectorAll("[data-of]")) {
     const moment = moments.of(node.dataset.of);
-    write(node, moment === undefined ? "" : `${moments.isEnd ? "as of" : NEWEST[node.dataset.of]} ${since(moment, newest)} flight time`);
+    const isLacking = CATCHING_UP.includes(phaseNow()) && moments.lacks(node.dataset.of, state.speed) > 0;
+    const what = moments.isEnd ? "as of" : isLacking ? "catching up:" : NEWEST[node.dataset.of];
+    node.classList.toggle("lacking", isLacking);
+    write(node, moment === undefined ? "" : `${what} ${since(moment, newest)}${isLacking ? ` of ${since(newest, moment)}` : ""} flight time`);
   }
 }
 
@@ -105,6 +110,9 @@ const FIGURES = {
   ended: "last measured, from the write to Kafka to a subscriber",
   lost: "last measured, from the write to Kafka to a subscriber",
 };
+
+/** The phases in which a panel that lacks something says so. In the others, the whole page says why it stands still. */
+const CATCHING_UP = ["live", "quiet", "checking", "ending"];
 
 /** The phases in which the feed runs. */
 const RUNNING = ["live", "quiet"];
@@ -132,10 +140,11 @@ function drawInstant() {
   document.body.dataset.phase = phase;
   write(get("chip"), PHASES[phase] ?? outages.chip);
   write(get("pulse-title"), phase === "down" ? "Outage" : "Latency");
-  const latency = state?.latency_ms ?? null;
+  // Where nothing was measured in the time of the chart, the page shows what the demo has measured before.
+  const latency = chart.last ?? state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), phase === "down" ? outages.sinceWhat : FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live);
+  write(get("latency-of"), phase === "down" ? outages.sinceWhat : `${FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live}${wholeRun}`);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = !RUNNING.includes(phase) || isPressed;
   chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
@@ -148,8 +157,10 @@ const eventsShown = [];
 function drawEvents() {
   const lines = outages.lines;
   const list = get("events");
-  get("hint").hidden = lines.length > 1;
-  lines.slice(0, 3).forEach(({ kind, when, what, result }, index) => {
+  // With events, the log says what follows; what the parts are is needed all the more.
+  get("follows").hidden = lines.length > 0;
+  write(get("earlier"), earlier(lines));
+  lines.slice(0, LISTED).forEach(({ kind, when, what, result }, index) => {
     const text = `${kind}\n${when}\n${what}\n${result}`;
     if (eventsShown[index] === text) return;
     eventsShown[index] = text;
@@ -169,6 +180,8 @@ function takeState(taken) {
   const now = Date.now() / 1000;
   outages.take(state, !Object.values(views).some(({ status }) => NOT_LIVE.includes(status)), now);
   chart.add(state.samples);
+  for (const name of ["carriers", "delays"]) moments.feed(name, state.reached.departed);
+  moments.feed("arrivals", state.reached.landed);
   write(get("visitors"), visits(state));
   drawEvents();
   if (wasHeld && !isHeld()) soon();
@@ -204,6 +217,8 @@ function takeEnd({ verdict, is_lossless: lossless, summary, moment, latencies })
   }));
   outcome.hidden = false;
   chart.mark(latencies);
+  const texts = latencies.map(([text]) => text.replace(/^whole run: /, ""));
+  wholeRun = texts.length ? `; dashed lines, of the whole run: ${texts.join(", ")}` : "";
   drawInstant();
   standStill(moment);
 }

@@ -15,6 +15,13 @@ export const CARRIERS = {
   OO: "SkyWest Airlines", UA: "United Air Lines", US: "US Airways", VX: "Virgin America", WN: "Southwest Airlines", YV: "Mesa Airlines",
 };
 
+/** A carrier with its code, by which the treemap and the board call it: in few letters, without what most names end in. */
+export function withCode(carrier, isShort) {
+  const name = CARRIERS[carrier];
+  if (name === undefined) return carrier;
+  return `${carrier} ${isShort ? name.replace(/(?<=^\w{3,}|America) (Air ?[Ll]ines|Airways|Air)$/, "") : name}`;
+}
+
 export const count = (number) => NUMBER.format(number);
 
 /** A number of things, whose name takes an s. */
@@ -24,7 +31,7 @@ export const many = (number, name) => `${count(number)} ${name}${number === 1 ? 
 export function visits({ by_visitors: sent, refused_visits: refused, visited }) {
   if (!sent) return "";
   const parts = [];
-  if (refused) parts.push(refused === 1 ? "1 was refused, as a dead letter" : `${count(refused)} were refused, as dead letters`);
+  if (refused) parts.push(refused === 1 ? "1 was refused, and kept apart as a dead letter" : `${count(refused)} were refused, and kept apart as dead letters`);
   if (visited) parts.push(`${many(visited, "record")} that they wrote ${visited === 1 ? "is" : "are"} shown here, and left out of the comparison`);
   return `Visitors sent ${many(sent, "write")} of their own${parts.length ? `: ${parts.join("; ")}` : ""}.`;
 }

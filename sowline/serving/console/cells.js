@@ -25,9 +25,9 @@ ofGrid.replaceSync(`
   regular-table { margin: 4px 0 0 8px !important; --rt-hover--border-color: var(--inactive--border-color) !important; }
   tbody tr:hover :is(td, th):not([data-open]) { background-color: var(--hover); box-shadow: none !important; }
   tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
-  [data-cut] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 48px), transparent var(--shown)); }
-  thead [data-cut] { mask-image: none; }
-  thead [data-cut] > span:first-child { display: block; height: auto; min-height: 0; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }
+  [data-cut=whole] { visibility: hidden; }
+  tbody [data-cut=part] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 24px), transparent var(--shown)); }
+  thead [data-cut=part] > span:first-child { display: block; height: auto; min-height: 0; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }
   thead [data-said] { display: none; }
   tbody td[data-open]:first-child { box-shadow: inset 3px 0 var(--accent), inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
 `);
@@ -68,7 +68,7 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const { _ids: ids, _config: config, _schema: schema, _row_header_types: kinds } = datagrid?.model ?? {};
   const one = viewer && followed.get(viewer);
   if (!one || !config) return found;
-  one.table = table;
+  Object.assign(one, { table, columns: found.num_columns });
   if (!drawn.has(table)) {
     // After the listeners of the viewer itself.
     table.addStyleListener(() => mark(followed.get(viewer), datagrid, table));
@@ -175,10 +175,11 @@ function mark(one, datagrid, table) {
     cell.toggleAttribute("data-open", isOf && key === opened);
     isSeen ||= isOf && key === opened;
   }
-  fade(table);
-  if (one.isSeen === isSeen) return;
-  one.isSeen = isSeen;
-  datagrid.dispatchEvent(new CustomEvent("row-seen", { detail: isSeen, bubbles: true }));
+  const found = beyond(fade(table, schema, one.columns ?? 0), datagrid.model._config, schema);
+  const tell = (name, detail) => datagrid.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
+  if (JSON.stringify(one.beyond) !== JSON.stringify(found)) tell("columns-seen", found);
+  if (one.isSeen !== isSeen) tell("row-seen", isSeen);
+  Object.assign(one, { isSeen, beyond: found });
 }
 
 // What the mouse shows: ISO 8601 and the text in the record of a time, all digits of a number. `stored` is what the record has
@@ -264,15 +265,52 @@ function widen(table) {
   leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + 24px)` : ""; });
 }
 
-// The column that does not fit fades out: the first digits of a number look like another number.
-function fade(table) {
+// Of a text, so much of the column is enough to show it: what does not fit of a single text fades out.
+const ENOUGH = 0.75;
+
+// The column that does not fit is hidden, unless it is the only one, or the last one and nothing more can be scrolled: the first digits of a number look like another number.
+// Returns how many columns are on the left and on the right of those that are shown, and the fields that are shown.
+function fade(table, schema, columns) {
   const edge = table.getBoundingClientRect().left + table.clientLeft + table.clientWidth;
-  const leaves = [...(table.querySelector("thead tr:last-child")?.cells ?? [])].map((cell) => cell.getBoundingClientRect());
+  const heads = [...(table.querySelector("thead tr:last-child")?.cells ?? [])];
+  const leaves = heads.map((cell) => cell.getBoundingClientRect());
   const at = leaves.findIndex(({ left, right }) => left < edge && right > edge + 1);
-  const cut = new Set(at < 0 ? [] : [...table.querySelectorAll("tr")].map(({ cells }) => cells[cells.length + at - leaves.length]));
-  for (const cell of table.querySelectorAll("[data-cut]")) if (!cut.has(cell)) cell.removeAttribute("data-cut");
-  for (const cell of cut) cell?.setAttribute("data-cut", "");
-  if (at >= 0) table.style.setProperty("--shown", `${Math.round(edge - leaves[at].left)}px`);
+  const first = table.querySelector("tbody tr");
+  const values = [...(first?.querySelectorAll("td") ?? [])];
+  const before = leaves.length - values.length;
+  const kindOf = (index) => schema[shownIn(values[index - before])?.path];
+  const start = values.length ? (table.getMeta(values[0])?.x ?? 0) : 0;
+  const isEnd = start + values.length >= columns && table.scrollLeft > 0 && table.scrollLeft + table.clientWidth >= table.scrollWidth - 1;
+  const isPart = at >= 0 && (at <= before || isEnd || (kindOf(at) === "string" && edge - leaves[at].left > ENOUGH * leaves[at].width));
+  const cut = new Map();
+  const room = at < 0 ? 0 : edge - leaves[at].left;
+  for (const { cells, parentElement } of at < 0 ? [] : table.querySelectorAll("tr")) {
+    // A head above several columns is not that of one of them.
+    const hasEach = cells.length === leaves.length || parentElement.tagName === "TBODY";
+    const cell = hasEach ? cells[cells.length + at - leaves.length] : undefined;
+    if (cell) cut.set(cell, isPart ? (cell.tagName === "TH" || textEnd(cell) > edge ? "part" : undefined) : "whole");
+  }
+  for (const cell of table.querySelectorAll("[data-cut]")) if (!cut.get(cell)) cell.removeAttribute("data-cut");
+  for (const [cell, how] of cut) if (how) cell.dataset.cut = how;
+  if (at >= 0) table.style.setProperty("--shown", `${Math.round(room)}px`);
+  const shown = leaves.filter(({ left }, index) => index >= before && left < edge && (index !== at || isPart)).length;
+  const paths = values.slice(0, shown).map((cell) => shownIn(cell)?.path);
+  return { left: start, right: values.length ? Math.max(0, columns - start - shown) : 0, paths };
+}
+
+function textEnd(cell) {
+  const text = document.createRange();
+  text.selectNodeContents(cell);
+  return text.getBoundingClientRect().right;
+}
+
+// What is said of the columns that are not on the screen: how many there are, and the order of the rows if it is that of one
+// of them.
+function beyond({ left, right, paths }, { sort, group_by: by }, schema) {
+  const [path, direction = ""] = sort[0] ?? [];
+  const isHidden = path !== undefined && !by.length && left + right > 0 && !paths.includes(path);
+  const [falling, rising] = schema[path] === "datetime" ? ["newest", "oldest"] : ["highest", "lowest"];
+  return { left, right, order: isHidden ? `${nameOf(path)}, the ${direction.startsWith("desc") ? falling : rising} first` : "" };
 }
 
 // A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.

@@ -23,6 +23,7 @@ import { SavedViews } from "./saved.js";
 import { service } from "./service.js";
 import { Sheet, addViewer, deleteViewer, loadEngine } from "./sheet.js";
 import { Bookmark, Standing } from "./standing.js";
+import { plural } from "./text.js";
 import { WriteDialog } from "./write.js";
 
 function layoutOf(text) {
@@ -105,6 +106,13 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
   return { host, viewer, sheet, failed };
 }
 
+// How many columns are not on the screen, and the order of the rows if it is that of one of them.
+function Beyond({ left, right, order }) {
+  if (!left && !right) return null;
+  return html`<p class="beyond muted" title="Scroll sideways to see them. Columns and order, in the menu, chooses others.">
+    <span>${order && `order: ${order}`}</span> <span>${left > 0 && `← ${plural(left, "column")}`} ${right > 0 && html`<strong>+ ${plural(right, "column")} →</strong>`}</span></p>`;
+}
+
 export function Grid({ topic, route }) {
   const isGrouping = canGroup(topic, route);
   const sample = useSample(topic, route, isGrouping);
@@ -121,6 +129,7 @@ export function Grid({ topic, route }) {
   const opener = useRef();
   const [isArranging, setArranging] = useState(false);
   const [isSeen, setSeen] = useState(false);
+  const [beyond, setBeyond] = useState();
   // On a phone, the controls would take the room of the rows; a filter that was refused has to be seen.
   const [isControlled, setControls] = useState(false);
   const hasControls = isControlled || Boolean(refused);
@@ -220,11 +229,13 @@ export function Grid({ topic, route }) {
     };
     const themed = ({ detail }) => sheet.paint(detail);
     const seen = ({ detail }) => setSeen(detail);
+    const passed = ({ detail }) => setBeyond(detail);
     element.addEventListener("mousedown", press, true);
     element.addEventListener("click", clicked);
     element.addEventListener("dblclick", edit);
     element.addEventListener("perspective-config-update", changed);
     element.addEventListener("row-seen", seen);
+    element.addEventListener("columns-seen", passed);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
@@ -233,6 +244,7 @@ export function Grid({ topic, route }) {
       element.removeEventListener("dblclick", edit);
       element.removeEventListener("perspective-config-update", changed);
       element.removeEventListener("row-seen", seen);
+      element.removeEventListener("columns-seen", passed);
       removeEventListener("theme", themed);
     };
   }, [sheet]);
@@ -299,6 +311,7 @@ export function Grid({ topic, route }) {
         <div class="sheet">
           ${caption && html`<h2 class="caption">${caption}</h2>`}
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
+          ${!isPlain && !isChart && sheet && beyond && html`<${Beyond} ...${beyond} />`}
           ${isTable && html`<${PlainTable} key=${sheet} sheet=${sheet} version=${version} onOpen=${open} topic=${topic} />`}
           ${isChart && live && !isEmpty && html`<${Chart} live=${live} chosen=${chosen} topic=${topic} limit=${limit} onDrawn=${setCharting} />`}
           ${!live && refused && html`<p class="empty">Nothing is shown, because the query service refused the request.</p>`}

@@ -118,9 +118,21 @@ const measureAxis = (figures, { axis }, length) => ({
 const linesOf = ({ series, values, measure, isSplit }, row, colors) =>
   series.map((name, at) => [isSplit ? name : measure.name, figure(values[row][at]), colors[at]]).filter((_, at) => !isSplit || values[row][at] !== null);
 
+// The figures beside bars of several series: a series of their own without a width, at the end of each bar.
+const sumsBeside = ({ rows, totals }, { ink }) => ({
+  id: "sums",
+  type: "bar",
+  stack: "all",
+  stackStrategy: "samesign",
+  silent: true,
+  label: { show: true, position: "right", color: ink, fontSize: SIZE, formatter: ({ dataIndex }) => figure(totals[dataIndex]) },
+  data: rows.map(() => 0),
+});
+
 function bars(figures, colors, style, size) {
   const { rows, series, values, measure, names } = figures;
   const isStacked = measure.isAdditive && series.length > 1;
+  const hasSums = isStacked && !figures.totals.some((total) => total < 0);
   return {
     ...common(style, {
       trigger: "axis",
@@ -129,10 +141,10 @@ function bars(figures, colors, style, size) {
         ...linesOf({ ...figures, isSplit: series.length > 1 }, dataIndex, colors.series),
         ...(isStacked ? [["all", figure(figures.totals[dataIndex])]] : []),
       ]),
-    }, { right: series.length > 1 ? 20 : 60 }),
+    }, { right: series.length > 1 && !hasSums ? 20 : 60 }),
     xAxis: { ...measureAxis(figures, style, size.width), position: "top" },
     yAxis: { ...style.axis, type: "category", inverse: true, data: rows, name: names[0], axisLabel: { ...style.axis.axisLabel, ...named(rows, size.width) } },
-    series: series.map((name, at) => ({
+    series: [...series.map((name, at) => ({
       id: String(at),
       type: "bar",
       name,
@@ -140,13 +152,13 @@ function bars(figures, colors, style, size) {
       stackStrategy: "samesign",
       barMaxWidth: 26,
       barCategoryGap: "24%",
-      barMinHeight: 1,
+      barMinHeight: 2,
       color: colors.series[at],
       itemStyle: { borderColor: style.surface, borderWidth: isStacked ? 0.5 : 0 },
       emphasis: { disabled: true },
       label: series.length > 1 ? undefined : { show: true, position: "right", color: style.ink, fontSize: SIZE, formatter: ({ value }) => figure(value) },
       data: values.map((row) => row[at]),
-    })),
+    })), ...(hasSums ? [sumsBeside(figures, style)] : [])],
   };
 }
 

@@ -50,10 +50,25 @@ export function meanOf(shown, now, newest) {
   return recent.reduce((found, { value }) => found + value, 0) / recent.length;
 }
 
-// A line of rates up to a time, with a gap where none was measured: its ground is dotted there. A dot is the newest change,
-// which may be older than the first rate; `newest` says how many seconds ago it was.
-export function Spark({ rates: shown, now, newest, label }) {
+// How long the time of a line is, in words.
+export const SHOWN = `${SHOWN_MS / 1000} s`;
+// Changes come in batches: so many of the newest rates may still be zero while the others go on.
+const INCOMPLETE_MAX = 3;
+
+// The rates whose changes have come. The newest may be zero because the next batch is on its way; after more of them, nothing
+// comes any more.
+function complete(shown) {
+  const last = shown.findLastIndex(({ value }) => value > 0);
+  return last >= 0 && shown.length - 1 - last <= INCOMPLETE_MAX ? shown.slice(0, last + 1) : shown;
+}
+
+const explained = (isDotted, hasDot) => `Changes a second in the last ${SHOWN}.${isDotted ? " Dotted: not measured, because this page was not open." : ""}${hasDot ? " The dot is the newest change." : ""}`;
+
+// A line of rates up to a time, with a gap where none was measured: its ground is dotted there. It ends at the last rate that
+// is complete. A dot is the newest change, which may be older than the first rate; `newest` says how many seconds ago it was.
+export function Spark({ rates, now, newest, label }) {
   const [width, height] = [120, 22];
+  const shown = complete(rates);
   const most = Math.max(1, ...shown.map(({ value }) => value));
   const xOf = (at) => width * (1 - (now - at) / SHOWN_MS);
   const since = shown.length ? Math.max(0, xOf(shown[0].at)).toFixed(1) : width;
@@ -67,6 +82,7 @@ export function Spark({ rates: shown, now, newest, label }) {
   });
   return html`
     <svg class="spark" viewBox="0 0 ${width} 24" role="img" aria-label=${label}>
+      <title>${explained(since > 0, isBefore)}</title>
       <path class="ground unmeasured" d=${`M0 ${height}.5 H${since}`} />
       <path class="ground" d=${`M${since} ${height}.5 H${width}`} />
       ${isBefore && html`<circle class="newest" cx=${Math.max(2, xOf(now - newest * 1000)).toFixed(1)} cy=${height - 1} r="2" />`}

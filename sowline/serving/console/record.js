@@ -34,7 +34,7 @@ function Write({ write }) {
         ${outcome && html`<span class="chip ${tone}" title=${outcome}>${outcomeWords(outcome)}</span>`}
         ${write.version !== undefined && html`<span class="muted">version ${write.version}</span>`}
         ${(write.tags ?? []).map((tag) => html`<span class="tag">${tag}</span>`)}</div>
-      ${(write.publisher || write.correlation_id) && html`<p class="who muted">${write.publisher && html`by <code>${write.publisher}</code>`} ${write.correlation_id && html`correlation id <code>${write.correlation_id}</code>`}</p>`}
+      ${(write.publisher || write.correlation_id) && html`<p class="who muted">${write.publisher && html`by <${Term} word="Publisher">publisher<//> <code>${write.publisher}</code>`} ${write.correlation_id && html`correlation id <code>${write.correlation_id}</code>`}</p>`}
       ${write.delta && html`<pre class="delta">${write.delta}</pre>`}
       <${Effect} fields=${difference(write.previous, write.data)} />
     </li>

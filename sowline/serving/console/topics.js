@@ -2,7 +2,7 @@
 import { html, useEffect } from "./lib.js";
 import { kindOf, isComputed } from "./origin.js";
 import { usePolled } from "./polled.js";
-import { OVER, Spark, meanOf, ratesOf } from "./rates.js";
+import { OVER, SHOWN, Spark, meanOf, ratesOf } from "./rates.js";
 import { bytes, count, plural, rate, second, span } from "./text.js";
 import { IndexKind, Term } from "./words.js";
 import { writeRoute } from "./route.js";
@@ -82,7 +82,7 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td data-label="Type">${kindOf(topic)}</td>
       <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s ${OVER}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last minute, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
+      <td class="number" data-label="Changes/s ${OVER}" data-more=", line ${SHOWN}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last ${SHOWN}, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
       <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
       <td class="number" data-label="Lag (records)">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
       <td class="number" data-label="Dead letters">${dead}</td>
@@ -134,7 +134,7 @@ export function Topics() {
           <table class="list topics">
             <thead><tr>
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number changes"><${Term} word="Changes/s ${OVER}" /></th>
+              <th scope="col" class="number changes"><${Term} word="Changes/s ${OVER}" />; line: ${SHOWN}</th>
               ${["Newest change", "Lag (records)", "Dead letters", "Subscriptions", "Indexes"].map((word) => html`<th scope="col" class="number"><${Term} word=${word} /></th>`)}
             </tr></thead>
             <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} topics=${topics} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>

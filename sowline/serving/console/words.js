@@ -1,12 +1,13 @@
 // Phrases for the protocol's words, of which the mouse shows the word itself; and what the words mean that have no phrase.
 import { html } from "./lib.js";
-import { OVER } from "./rates.js";
+import { OVER, SHOWN } from "./rates.js";
 
 const MEANINGS = {
   // Of a record.
   Key: "The fields whose values tell a record from all others, or who gives its SOW key",
   "SOW key": "The number or the text by which the service names a record: it is made from the values of the key, or given with the record",
   "Kafka key": "The key of a message in Kafka, as its producer wrote it: of a command, it may be the values of the record's key",
+  Publisher: "The name under which a program writes: that of a pipeline is its own name, that of its source, and the number of a partition",
   "Key domain": "Topics of the same domain give equal keys the same SOW key",
   "Computed fields": "Fields that are computed before the key",
   "Largest record": "Larger ones are refused",
@@ -30,7 +31,7 @@ const MEANINGS = {
   changes: `How many changes came to this page in a second, on average ${OVER}: with conflation, several changes of a record in one interval are one`,
   updates: `How many of the values shown here changed in a second, on average ${OVER}: each may stand for many records`,
   messages: `How many messages came to this page in a second, on average ${OVER}`,
-  [`Changes/s ${OVER}`]: "Changes a second that this query service applied: the mean of the last ten seconds, and a line of the last minute; dotted where nothing was measured, because this page was not open",
+  [`Changes/s ${OVER}`]: `Changes a second that this query service applied: the number is their mean ${OVER}, and the line is the last ${SHOWN}. Dots: nothing was measured, because this page was not open. One dot on them is the newest change`,
   [`Messages ${OVER}`]: "Messages sent to it: the mean of the last ten seconds",
   Unsent: "What waits to be sent to it, and the limit above which its subscriptions are no longer live",
   "Behind (records)": "Log records that were not sent to it yet",

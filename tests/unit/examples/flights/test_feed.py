@@ -82,6 +82,7 @@ async def test_feed_stops_at_a_slice(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     assert 0 < feed.fed < len(FACTS)
     assert len(path.read_text().splitlines()) == feed.fed
+    assert feed.reached == {fact.kind: fact.moment for fact in FACTS[: feed.fed]}
 
 
 async def test_feed_waits_for_room(tmp_path: Path) -> None:

@@ -64,7 +64,11 @@ def test_the_summary_tells_what_became_of_visitors_commands() -> None:
     numbers = (5, 5, 1, 0, 3, 5, 0, 0)
     summary = Summary("JFK", *numbers, latencies_ms=[], by_visitors=3, refused_visits=2)
     lines = [" ".join(line.split()) for line in summary.lines()]
-    assert lines[3:6] == ["refused among them 0", "commands of visitors 3", "refused commands of visitors 2"]
+    assert lines[3:6] == [
+        "records of Spark that Sowline refused 0",
+        "commands that visitors wrote 3",
+        "commands of visitors that Sowline refused 2",
+    ]
 
 
 def test_equal_views_have_no_differences() -> None:
@@ -115,7 +119,7 @@ def test_summary() -> None:
         "facts about flights that were fed 12,345",
         "records that Spark wrote to Kafka 12,345",
         "changes of single fields among them 6,000",
-        "refused among them 0",
+        "records of Spark that Sowline refused 0",
         "flights that Sowline holds -",
         "records of the view delays 300",
         "records of the view arrivals -",
