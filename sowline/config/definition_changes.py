@@ -310,8 +310,8 @@ def _fanout_change(before: Described, after: Described, fields: tuple[str, ...])
     if not fields and not (is_other and before.deciding):
         return None
     # What was written has the positions of the topic that was read, and is of its records: with those of another one,
-    # a runner would take the new topic's first changes for repeats (test_a_fanout_reads_another_topic). Readers that
-    # begin to keep records may lack some that an earlier filter left out.
+    # a runner would take the new topic's first changes for repeats. Readers that begin to keep records may lack some
+    # that an earlier filter left out (test_a_fanout_changes_unless_its_readers_keep_records).
     if before.reads != after.reads or (is_other and after.deciding):
         return DefinitionChange(after.kind, after.name, ChangeEffect.IMPOSSIBLE, fields, OTHER_READERS)
     # A fanout of whole records without `oof` may change: its readers get the next ones by the new definition.

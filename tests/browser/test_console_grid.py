@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import flight
 from tests.browser.seen import Console
 from tests.integration.served import Served, ServedTopic
-from tests.waiting import PAGE_TURN
+from tests.waiting import PAGE_TURN, wait_for
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -199,7 +199,7 @@ IN_SIGHT = """() => {
 def test_columns_are_whole(console: Console, flights: ServedTopic, width: int) -> None:
     """A number of which only some digits are seen looks like another number: its column is not shown, and is counted.
 
-    The names are on one line. Where the column that orders the rows is out of sight, the order is said.
+    The names are on one line. Where the column that orders the rows is out of sight, the order is named.
     """
     console.page.set_viewport_size({"width": width, "height": 800})
     more = {f"number{index}": 1234567 for index in range(20)}
@@ -209,20 +209,22 @@ def test_columns_are_whole(console: Console, flights: ServedTopic, width: int) -
     expect(beyond).to_contain_text(re.compile(r"\+ \d+ columns →"))
     shown = console.page.evaluate(IN_SIGHT)
     assert [name for name, is_whole in shown if not is_whole] == []
-    said = re.search(r"\+ (\d+) columns", beyond.inner_text())
-    assert said
+    counted = re.search(r"\+ (\d+) columns", beyond.inner_text())
+    assert counted
     # Two of the key, the status, the delay, twenty numbers, the time, and the SOW key.
-    assert len(shown) + int(said[1]) == 26
+    assert len(shown) + int(counted[1]) == 26
     order = "order: updated, the newest first"
     assert (order in beyond.inner_text()) == ("updated" not in {name.split()[0] for name, _ in shown})
     # The last one can be reached. The viewer knows how wide it is once it was drawn.
     table = console.page.locator("perspective-viewer regular-table")
-    table.evaluate(
-        "table => { window.toEnd = setInterval(() => { table.scrollLeft = table.scrollWidth; }, 50); }"
-    )
-    expect(beyond).to_contain_text(re.compile(r"← \d+ columns\s*$"), timeout=15_000)
+
+    def is_at_end() -> bool:
+        table.evaluate("table => { table.scrollLeft = table.scrollWidth; }")
+        return bool(re.search(r"← \d+ columns\s*$", beyond.inner_text()))
+
+    wait_for(is_at_end, "the last column")
     assert console.page.evaluate(IN_SIGHT)[-1][0] == "sow_key"
-    table.evaluate("table => { clearInterval(toEnd); table.scrollLeft = 0; }")
+    table.evaluate("table => { table.scrollLeft = 0; }")
     expect(beyond).to_contain_text("→")
     middles = console.page.locator("perspective-viewer regular-table thead").evaluate("""head =>
       [...head.querySelectorAll("th.psp-header-leaf > span:first-child")].map((name) => {

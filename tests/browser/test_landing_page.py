@@ -122,8 +122,8 @@ def _end(page: Page) -> None:
     assert lines == [f"mark {text}" for text in whole]
     # Beside a long outage, their texts are shorter, or above the chart only.
     assert all(any(text.endswith(one) for text in whole) for one in shown)
-    said = page.locator("#latency-of").inner_text()
-    assert said.endswith(f"of the whole run: median {summary[0]}, 99 of 100 within {summary[1]}")
+    caption = page.locator("#latency-of").inner_text()
+    assert caption.endswith(f"of the whole run: median {summary[0]}, 99 of 100 within {summary[1]}")
     expect(page.locator("[data-part]:enabled")).to_have_count(0)
 
 

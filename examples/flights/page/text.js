@@ -19,7 +19,7 @@ export const CARRIERS = {
 export function withCode(carrier, isShort) {
   const name = CARRIERS[carrier];
   if (name === undefined) return carrier;
-  return `${carrier} ${isShort ? name.replace(/(?<=^\w{3,}|America) (Air ?[Ll]ines|Airways|Air)$/, "") : name}`;
+  return `${carrier} ${isShort ? name.replace(/(?<=^\w{3,}|America) (Air Lines|Airlines|Airways|Air)$/, "") : name}`;
 }
 
 export const count = (number) => NUMBER.format(number);

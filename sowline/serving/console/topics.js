@@ -134,7 +134,7 @@ export function Topics() {
           <table class="list topics">
             <thead><tr>
               <th scope="col">Topic</th><th scope="col">Type</th><th scope="col">State</th><th scope="col" class="number">Records</th>
-              <th scope="col" class="number changes"><${Term} word="Changes/s ${OVER}" />; line: ${SHOWN}</th>
+              <th scope="col" class="number changes"><${Term} word="Changes/s ${OVER}" /><div>${`line: ${SHOWN}`.replaceAll(" ", "\u00a0")}</div></th>
               ${["Newest change", "Lag (records)", "Dead letters", "Subscriptions", "Indexes"].map((word) => html`<th scope="col" class="number"><${Term} word=${word} /></th>`)}
             </tr></thead>
             <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} topics=${topics} answer=${answer} seen=${seen} dead=${html`<${DeadLetters} topic=${topic} answer=${letters} error=${unread} />`} />`)}</tbody>
