@@ -119,7 +119,8 @@ class Simulation:
         self.fanouts = Fanouts(self)
         self.plays: list[SchemaPlay | DefinitionPlay] = [] if self.typed is None else [self.typed]
         # Without the changes, an owner applies what is before the first `define` by the limits of its own definition.
-        is_kept = "changes loss" not in self.faults
+        # A power cut may take all changes of a partition as well (seed 146).
+        is_kept = self.faults.isdisjoint({"changes loss", "power cut"})
         share = definitions.DOCUMENTS_SHARE if has_documents else definitions.SHARE
         if self.typed is None and is_kept and self.chance_of("definitions").random() < share:
             self.plays.append(DefinitionPlay(self, self.chance_of("changed definitions")))
