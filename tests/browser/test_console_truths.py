@@ -47,6 +47,7 @@ def test_groups_of_the_grid_as_a_table(console: Console, flights: ServedTopic) -
 def test_the_counts_are_there_while_their_button_is_pressed(console: Console, flights: ServedTopic) -> None:
     """While a topic has nothing to count, the panel says so."""
     flights.clear()
+    console.go("topics")  # storage belongs to a page of the service
     console.page.evaluate("localStorage.setItem('sowline.counts', 'on')")
     console.go(f"grid/{flights.name}")
     button = console.button("Counts", exact=True)
