@@ -15,7 +15,7 @@ from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import StartAgain
-from sowline.kafka.clients import exact_producer
+from sowline.kafka.clients import exact_producer, served
 from sowline.kafka.retriable import AWAY
 from sowline.native import raise_unless_panic
 from sowline_materializer.core.step import DeadLetter, Forward
@@ -191,15 +191,11 @@ class Emitter:
             raise NotWritten("stopping before Kafka has acknowledged everything")
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
-        """Let the producer work for `seconds` and return its result; raise `NotWritten` once it has failed.
-
-        It fails permanently if the broker has lost the end of a partition, because the next message's number is too
-        high. If a consumer's callback is on the stack, the client's error arrives as a `SystemError`.
-        """
+        """Let the producer work for `seconds` and return its result; raise `NotWritten` once it has failed."""
         try:
-            return call(seconds)
-        except (KafkaException, SystemError) as error:
-            raise NotWritten(f"the producer has failed: {error.__cause__ or error}") from error
+            return served(call, seconds)
+        except KafkaException as error:
+            raise NotWritten(f"the producer has failed: {error}") from error
 
     def end(self, topic: str, partition: int) -> int | None:
         """Return the offset after the last event that Kafka acknowledged in a changes partition."""

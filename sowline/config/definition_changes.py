@@ -103,7 +103,7 @@ class Described:
     reads: tuple[str, ...]
     """The topics that it is computed or written from."""
     deciding: str
-    """A hash of what decides its records. Of a fanout with deltas: of what its readers hold."""
+    """A hash of what decides its records. Of a fanout with `delta` or `oof`: of what its readers keep."""
     fields: Mapping[str, str]
     """A hash of each field that has another value than its default."""
 

@@ -107,8 +107,8 @@ class Cluster:
         room = {"max.message.bytes": str(source.kafka.log_bytes_max)}
         self._create([NewTopic(name, source.partitions, source.kafka.replication, config=config | room)])
         self._check_partitions(name, source.partitions, len(self._describe([name])[name].partitions))
-        has_too_few = fanout.delta and "compact" in self.settings(name)["cleanup.policy"]
-        self._settle(name, every_message | room if has_too_few else room)
+        loses_deltas = fanout.delta and "compact" in self.settings(name)["cleanup.policy"]
+        self._settle(name, every_message | room if loses_deltas else room)
 
     def _create(self, topics: list[NewTopic]) -> None:
         self._change(

@@ -87,19 +87,18 @@ def exact_producer(kafka: KafkaConfig, *, linger_ms: int = 1, **more: Any) -> Pr
 def served(call: Callable[[float], int], seconds: float) -> int:
     """Let a producer work for `seconds` by its `poll` or `flush`, and return the result.
 
-    Raise `KafkaException` once it has failed permanently.
+    Raise `KafkaException` once it has failed permanently, for example because the broker has lost the end of a
+    partition: the next message's number is too high then.
     """
     try:
         return call(seconds)
     except SystemError as error:
-        # The client sets its exception, and goes on to call delivery reports. Python makes this of the first of them
-        # (test_a_refused_message_is_named).
+        # The client sets its exception, and goes on to call delivery reports, or is within a consumer's callback.
+        # Python raises this instead (test_a_refused_message_is_named).
         cause = error.__cause__
-        raise cause if isinstance(cause, KafkaException) else _fatal(error) from None
-
-
-def _fatal(error: SystemError) -> KafkaException:
-    return KafkaException(KafkaError(KafkaError._FATAL, f"the producer has failed: {error}"))
+        if isinstance(cause, KafkaException):
+            raise cause from None
+        raise KafkaException(KafkaError(KafkaError._FATAL, str(error))) from error
 
 
 def produce(producer: Producer, *message: Any, stop: threading.Event | None = None, **more: Any) -> None:

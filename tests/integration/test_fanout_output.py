@@ -1,4 +1,4 @@
-"""What a fanout says of a message that a real Kafka refuses."""
+"""The error of a fanout whose message a real Kafka refuses."""
 
 import os
 

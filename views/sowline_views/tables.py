@@ -93,7 +93,8 @@ class JoinedTopics:
                 self._changes.pause(partition)
                 self._changes.follow(partition)
                 self._filling[partition] = self._loaded(partition, reader.position)
-        for partition, events in list(self._filling.items())[:1]:
+        if self._filling:
+            partition, events = next(iter(self._filling.items()))
             portion = list(itertools.islice(events, LOAD_BATCH_MAX))
             for event in portion:
                 # No source partition is loaded before all tables are (`have_reached`), so there are no states to

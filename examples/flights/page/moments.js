@@ -33,8 +33,8 @@ export class Moments {
   }
 
   /**
-   * How many simulated seconds of facts a view lacks that the page should show at the moment of its clock, where that is
-   * worth a word; 0 otherwise. At night, a view is old and lacks nothing.
+   * How many simulated seconds of facts a view lacks that the page should show at the moment of its clock; 0 if they are
+   * too few to be reported. At night, a view is old and lacks nothing.
    */
   lacks(name, speed) {
     const due = this.#fed.get(name)?.findLast((moment) => moment <= this.newest);

@@ -265,7 +265,7 @@ function widen(table) {
   leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + 24px)` : ""; });
 }
 
-// Of a text, so much of the column is enough to show it: what does not fit of a single text fades out.
+// The share of a text column that has to fit for it to be shown. A single text that is longer fades out.
 const ENOUGH = 0.75;
 
 // The column that does not fit is hidden, unless it is the only one, or the last one and nothing more can be scrolled: the first digits of a number look like another number.
@@ -304,7 +304,7 @@ function textEnd(cell) {
   return text.getBoundingClientRect().right;
 }
 
-// What is said of the columns that are not on the screen: how many there are, and the order of the rows if it is that of one
+// The columns that are not on the screen: how many there are, and the order of the rows if it is that of one
 // of them.
 function beyond({ left, right, paths }, { sort, group_by: by }, schema) {
   const [path, direction = ""] = sort[0] ?? [];

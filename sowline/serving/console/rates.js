@@ -52,11 +52,11 @@ export function meanOf(shown, now, newest) {
 
 // How long the time of a line is, in words.
 export const SHOWN = `${SHOWN_MS / 1000} s`;
-// Changes come in batches: so many of the newest rates may still be zero while the others go on.
+// Changes come in batches: up to this many of the newest rates may be zero although changes go on.
 const INCOMPLETE_MAX = 3;
 
-// The rates whose changes have come. The newest may be zero because the next batch is on its way; after more of them, nothing
-// comes any more.
+// The rates whose changes have come. The newest ones may be zero because the next batch is on its way. If more of them are
+// zero, the changes have stopped.
 function complete(shown) {
   const last = shown.findLastIndex(({ value }) => value > 0);
   return last >= 0 && shown.length - 1 - last <= INCOMPLETE_MAX ? shown.slice(0, last + 1) : shown;
