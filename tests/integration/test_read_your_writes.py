@@ -68,6 +68,20 @@ def test_another_client_at_another_service_sees_it_too(two: Two) -> None:
         assert reader.record(two.plain, "2", at_least=writer.effect) == {"id": 2, "n": 1499}
 
 
+def test_the_effect_of_writes_to_two_topics_is_demanded_of_each(two: Two) -> None:
+    """A read waits for the part that concerns its topic."""
+    with two.client(two.here) as writer, two.client(two.there) as reader:
+        two.there.signal(signal.SIGSTOP)
+        try:
+            writer.publish(two.plain, {"id": 5, "n": 1}, wait=True)
+            writer.publish(two.computed, {"n": 5}, wait=True)
+        finally:
+            two.there.signal(signal.SIGCONT)
+        assert parse_bookmark(writer.effect).keys() == {two.plain, two.computed}
+        assert reader.record(two.plain, "5", at_least=writer.effect) == {"id": 5, "n": 1}
+        assert reader.record(two.computed, "k5", at_least=writer.effect) == {"n": 5, "id": "k5"}
+
+
 def test_the_effect_follows_a_forwarded_command(two: Two) -> None:
     """A key that preprocessing makes is not known to the service: the command is forwarded to its owner."""
     with two.client(two.here) as writer, two.client(two.there) as reader:

@@ -89,6 +89,17 @@ async def test_a_bookmark_that_does_not_come_in_time(command: str) -> None:
     assert "this replica is at orders:0@0, before orders:0@5" in failure["message"]
 
 
+async def test_a_bookmark_of_several_topics_is_a_floor_for_each() -> None:
+    """A client that has written to other topics too demands all its writes of each read."""
+    _, client = served()
+    client.ask("sow", at_least="orders:0@0;others:7@1")
+    found = await client.read()
+    assert [one["command"] for one in found] == ["group_begin", "sow", "group_end"]
+    client.ask("sow", at_least="others:7@1;orders:0@5")
+    (failure,) = await client.read()
+    assert failure["reason"] == "behind"
+
+
 @pytest.mark.parametrize(
     ("bookmark", "message"),
     [
