@@ -2,9 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import orjson
 from sortedcontainers import SortedList
@@ -51,22 +51,6 @@ class Waiting(NamedTuple):
     condition: Callable[[], bool]
     answer: Callable[[BaseException | None], object]
     """Called once: with None when the condition holds, or with the error that ends the wait."""
-
-
-class _SortKeys(Protocol):
-    """What a view needs of a `SortedList`, which has no types."""
-
-    def update(self, keys: Iterable[SortKey], /) -> None:
-        """Add several."""
-
-    def remove(self, key: SortKey, /) -> None:
-        """Remove one that is there."""
-
-    def islice(self, start: int, stop: int | None, /) -> Iterator[SortKey]:
-        """Yield those from one index to another."""
-        ...
-
-    def __iter__(self) -> Iterator[SortKey]: ...
 
 
 class RecordView(Mapping[str, Record]):
@@ -290,7 +274,7 @@ class RecordView(Mapping[str, Record]):
         self._order = order
         bodies = self._records.bodies if order.terms else {}
         self._sort_keys: dict[str, SortKey] = {key: self._sort_key(key, body) for key, body in bodies.items()}
-        self._sorted: _SortKeys = SortedList(self._sort_keys.values())
+        self._sorted = SortedList(self._sort_keys.values())
 
     def _sort_key(self, key: str, body: bytes) -> SortKey:
         # Services sort integers beyond 64 bits as doubles, with those that are equal then by SOW key

@@ -1,7 +1,7 @@
 """The records of a group in the order of their last changes, for fields that show the latest record."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sortedcontainers import SortedDict
 
@@ -22,20 +22,6 @@ _Ordered = tuple[Order, bytes]
 """By what records are sorted: the order, then the SOW key."""
 
 
-class _Records(Protocol):
-    """What a state needs of a `SortedDict`."""
-
-    def __setitem__(self, ordered: _Ordered, values: Sequence[Value], /) -> None: ...
-
-    def pop(self, ordered: _Ordered, /) -> Sequence[Value]:
-        """Remove the values of a record, and return them."""
-        ...
-
-    def peekitem(self, index: int, /) -> tuple[_Ordered, Sequence[Value]]:
-        """Return the order, the SOW key and the values of a record by its index."""
-        ...
-
-
 class Latest:
     """The values, in each record of a group, of the fields that are neither grouped by nor aggregated."""
 
@@ -44,8 +30,7 @@ class Latest:
     def __init__(self) -> None:
         # All records are kept, and not only the latest: when that one leaves, the next one shows its fields
         # (test_the_latest_record_leaves).
-        values: Any = SortedDict()  # `Any`, because the library has no types
-        self._values: _Records = values
+        self._values: SortedDict[_Ordered, Sequence[Value]] = SortedDict()
         self.nbytes = ORDER_BYTES
         """The estimated memory of the records, in bytes."""
 

@@ -1,7 +1,7 @@
 """Values in order, and equal values, for MIN, MAX, ANY, UNIQUE, and the two aggregates of distinct values."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from sortedcontainers import SortedList
 
@@ -38,22 +38,6 @@ class _Values:
             self.add(value)
 
 
-class _Ranks(Protocol):
-    """What a state needs of a `SortedList`."""
-
-    def add(self, ranking: Rank, /) -> None:
-        """Add one."""
-
-    def remove(self, ranking: Rank, /) -> None:
-        """Remove one that is there."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Rank]: ...
-
-    def __getitem__(self, index: int, /) -> Rank: ...
-
-
 class OrderedValues(_Values):
     """The values in order, without NaN, which has no rank."""
 
@@ -63,8 +47,7 @@ class OrderedValues(_Values):
         self.nbytes = 0
         """The estimated memory of the values."""
         self._counts: dict[Rank, int] = {}
-        ranks: Any = SortedList()  # `Any`, because the library has no types
-        self.order: _Ranks = ranks
+        self.order: SortedList[Rank] = SortedList()
         """The rank of each value, each once."""
 
     def add(self, value: Scalar) -> None:

@@ -6,10 +6,10 @@ change from the record's previous and current index, at the cost of one or two l
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, Generic, Protocol, TypeVar, overload
+from typing import Final, Generic, Protocol, TypeVar
 
 from sortedcontainers import SortedList
 
@@ -39,29 +39,6 @@ class Page:
     def end(self) -> int:
         """The number of records up to the end of the page; 0 for a page that shows none."""
         return self.skip + self.top if self.top else 0
-
-
-class _SortKeys(Protocol):
-    """What a set needs of a `SortedList`."""
-
-    def add(self, key: SortKey, /) -> None:
-        """Add one."""
-
-    def index(self, key: SortKey, /) -> int:
-        """Return the index of one that is there."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[SortKey]: ...
-
-    @overload
-    def __getitem__(self, index: int, /) -> SortKey: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> list[SortKey]: ...
-
-    def __delitem__(self, index: int | slice, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +88,7 @@ class SortedSet(Generic[Held]):
         """Make a set of these records."""
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
         # `Any`, because the library has no types.
-        keys: Any = SortedList(sort_key for sort_key, _ in self._records.values())
-        self._keys: _SortKeys = keys
+        self._keys = SortedList(sort_key for sort_key, _ in self._records.values())
         self._pages: Counter[Page] = Counter()
         self.end = 0
         """The number of records up to the end of the last open page."""
