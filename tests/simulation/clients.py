@@ -432,12 +432,18 @@ class AdminClient:
         return next((one.at for one in part.held if one.time >= spec._value and one.at < end), -1)
 
     def describe_topics(self, wanted: Any) -> dict[str, Any]:
-        """Return the ids of topics."""
+        """Return the ids of topics, and which of their partitions have a leader."""
         self._process.boundary("ask")
-        return {
-            name: self._answer(SimpleNamespace(topic_id=f"{name}-{self._broker.parts[name, 0].generation}"))
-            for name in wanted.topic_names
-        }
+        return {name: self._answer(self._described(name)) for name in wanted.topic_names}
+
+    def _described(self, name: str) -> Any:
+        broker, there = self._broker, SimpleNamespace(id=1)
+        partitions = [
+            SimpleNamespace(id=one[1], leader=None if one in broker.leaderless else there, replicas=[there])
+            for one in broker.parts
+            if one[0] == name
+        ]
+        return SimpleNamespace(topic_id=f"{name}-{broker.parts[name, 0].generation}", partitions=partitions)
 
     def _answer(self, answer: Any) -> Any:
         """Return the future of an answer; some take up to a second, unless somebody waits for them."""
@@ -452,6 +458,6 @@ def _known(offset: int) -> Any:
     return SimpleNamespace(result=lambda seconds: SimpleNamespace(offset=offset), done=lambda: True)
 
 
-def read_by_python(native: ModuleType, *given: Any) -> Iterator[list[Any]]:
+def read_by_python(native: ModuleType, *given: Any, **named: Any) -> Iterator[list[Any]]:
     """Read what the native reader would: that one does not see a Kafka that is simulated."""
-    return read_range(*given)
+    return read_range(*given, **named)

@@ -77,6 +77,7 @@ FAULTS = (
     "foreign origins",
     "compaction",
     "changes loss",
+    "leader loss",
     "service crash",
     "slow client",
     "vanish",
@@ -459,6 +460,7 @@ class Simulation:
             "foreign origins": lambda: self.publishers.mirror(self.chance.choice((1, 3))),
             "compaction": self._compact,
             "changes loss": self._lose_changes,
+            "leader loss": self._lose_leader,
             "service crash": lambda: self.end_service(self.chance.choice(self.services)),
             UNFORESEEN: self._meet_the_unforeseen,
             "vanish": lambda: self.chance.choice(self.subscribers).disconnect(),
@@ -523,6 +525,13 @@ class Simulation:
         self.broker.is_refusing = True
         self.wakes["broker"] = self.step + self.chance.randint(1, 10)
 
+    def _lose_leader(self) -> None:
+        """Let Kafka say that a partition of the log or the changes has no leader, for a while."""
+        topic = self.chance.choice((self.definition.log, self.definition.changes))
+        partition_id = topic, self.chance.randrange(self.definition.partitions)
+        self.broker.leaderless.add(partition_id)
+        self.wakes[f"leader of {partition_id}"] = self.step + self.chance.randint(1, 20)
+
     def _end_worker(self, worker: Worker, *, power: bool = False, disk: bool = False) -> None:
         worker.kill()
         self.disks.released(worker.name)
@@ -578,6 +587,9 @@ class Simulation:
         chance = self.chance
         if self.broker.is_refusing and self.wakes.get("broker", 0) <= self.step:
             self.broker.is_refusing = False
+        self.broker.leaderless = {
+            one for one in self.broker.leaderless if self.wakes.get(f"leader of {one}", 0) > self.step
+        }
         for worker in self.workers:
             if self.wakes.get(f"disk of {worker.name}", 0) <= self.step:
                 self.disks.full.discard(worker.name)

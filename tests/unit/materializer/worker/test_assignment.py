@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
+from sowline.kafka.cluster_answer import KafkaPartition
 from sowline.model.position import Position
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.partition import PartitionId
@@ -33,6 +34,10 @@ class FakeCluster:
         """Return the ends."""
         assert topic.endswith(".changes")
         return dict.fromkeys(partitions, 7)
+
+    def leaderless(self, topics: list[str]) -> dict[tuple[str, int], tuple[int, ...]]:
+        """Return the second partition of `lost`, which no broker leads."""
+        return {("lost.changes", 1): (2,)} if topics == ["lost.changes"] else {}
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return an offset that tells what was asked."""
@@ -133,8 +138,10 @@ class SideBySide:
         self.stores = [FakeStore() for _ in range(3)]
         self.owned = OwnedPartitions({"orders": topic("orders", partitions=3)})
         given: Any = None
+        self.leaderless: dict[KafkaPartition, tuple[int, ...]] = {}
+        cluster: Any = SimpleNamespace(leaderless=lambda topics: self.leaderless)
         schemas: Any = SimpleNamespace(forget=lambda _: None)
-        self.assignment = Assignment(given, given, self.owned, given, schemas, None, None)
+        self.assignment = Assignment(given, cluster, self.owned, given, schemas, None, None)
         self._errors, self.met = errors, Barrier(3)
         monkeypatch.setattr(
             Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)
