@@ -20,13 +20,14 @@ from sowline.native import Core
 from sowline.runtime.native import native_core
 from tests.property.clock import ClockLoop, at_once
 from tests.property.document_model import CONDITIONS
-from tests.simulation import clients, definitions, strands
+from tests.simulation import clients, definitions, leaders, strands
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.definitions import TEMPLATES, DefinitionPlay
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.gateway_events import noted
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
+from tests.simulation.leaders import LeaderPlay
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
 from tests.simulation.schemas import PROTOBUF_SHARE, TYPED_SHARE, SchemaPlay, TypedPublishers
@@ -77,7 +78,6 @@ FAULTS = (
     "foreign origins",
     "compaction",
     "changes loss",
-    "leader loss",
     "service crash",
     "slow client",
     "vanish",
@@ -210,12 +210,17 @@ class Simulation:
         else:
             self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
-        self.plays: list[SchemaPlay | DefinitionPlay] = [] if self.typed is None else [self.typed]
+        self.plays: list[SchemaPlay | DefinitionPlay | LeaderPlay] = (
+            [] if self.typed is None else [self.typed]
+        )
         # Without the changes, an owner applies what is before the first `define` by the limits of its own definition.
         is_kept = "changes loss" not in self.faults
         share = definitions.DOCUMENTS_SHARE if has_documents else definitions.SHARE
         if self.typed is None and is_kept and self._chance("definitions").random() < share:
             self.plays.append(DefinitionPlay(self, self._chance("changed definitions")))
+        # A partition that is first opened after a definition has changed is applied by that from its beginning.
+        elif faults is None and self._chance("leaders").random() < leaders.SHARE:
+            self.plays.append(LeaderPlay(self, self._chance("lost leaders")))
         self.ring = self.chance.choice((3, 8, 1000))
         publishers = (
             DocumentPublishers if has_documents else Publishers if self.typed is None else TypedPublishers
@@ -460,7 +465,6 @@ class Simulation:
             "foreign origins": lambda: self.publishers.mirror(self.chance.choice((1, 3))),
             "compaction": self._compact,
             "changes loss": self._lose_changes,
-            "leader loss": self._lose_leader,
             "service crash": lambda: self.end_service(self.chance.choice(self.services)),
             UNFORESEEN: self._meet_the_unforeseen,
             "vanish": lambda: self.chance.choice(self.subscribers).disconnect(),
@@ -525,13 +529,6 @@ class Simulation:
         self.broker.is_refusing = True
         self.wakes["broker"] = self.step + self.chance.randint(1, 10)
 
-    def _lose_leader(self) -> None:
-        """Let Kafka say that a partition of the log or the changes has no leader, for a while."""
-        topic = self.chance.choice((self.definition.log, self.definition.changes))
-        partition_id = topic, self.chance.randrange(self.definition.partitions)
-        self.broker.leaderless.add(partition_id)
-        self.wakes[f"leader of {partition_id}"] = self.step + self.chance.randint(1, 20)
-
     def _end_worker(self, worker: Worker, *, power: bool = False, disk: bool = False) -> None:
         worker.kill()
         self.disks.released(worker.name)
@@ -587,9 +584,6 @@ class Simulation:
         chance = self.chance
         if self.broker.is_refusing and self.wakes.get("broker", 0) <= self.step:
             self.broker.is_refusing = False
-        self.broker.leaderless = {
-            one for one in self.broker.leaderless if self.wakes.get(f"leader of {one}", 0) > self.step
-        }
         for worker in self.workers:
             if self.wakes.get(f"disk of {worker.name}", 0) <= self.step:
                 self.disks.full.discard(worker.name)
@@ -791,6 +785,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline_query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("sowline_query_service.subscriptions.catch_up._in_thread", _one_by_one),
         simulation.unforeseen.patch(),
+        *leaders.answered_by(simulation.broker),
         patch("time.monotonic", for_us(simulation.monotonic, time.monotonic)),
         patch("time.time_ns", for_us(simulation.time_ns, time.time_ns)),
         patch("time.time", for_us(lambda: simulation.time_ns() / 1e9, time.time)),
