@@ -34,7 +34,7 @@ class SecondBroker(LocalKafka):
         """Take the cluster's identity, by the file that Kafka's own tool would write."""
         if self._meta_path.exists():
             return
-        of_first = self._first._meta_path.read_text(encoding="utf-8")
+        of_first = (self._first.data_dir / "data" / "meta.properties").read_text(encoding="utf-8")
         kept = [line for line in of_first.splitlines() if line.startswith(("version=", "cluster.id="))]
         self._meta_path.parent.mkdir(exist_ok=True)
         self._meta_path.write_text("\n".join([*kept, f"node.id={SECOND}", ""]), encoding="utf-8")

@@ -159,6 +159,7 @@ class SideBySide:
         given: Any = None
         self.leaderless: dict[KafkaPartition, tuple[int, ...]] = {}
         cluster: Any = SimpleNamespace(leaderless=lambda topics: self.leaderless)
+        self.cluster = cluster
         schemas: Any = SimpleNamespace(forget=lambda _: None, is_waiting=lambda _: False)
         self.assignment = Assignment(given, cluster, self.owned, given, schemas, None, None)
         self._errors, self.met = errors, Barrier(3)
@@ -283,7 +284,7 @@ def test_a_leader_that_goes_while_a_partition_is_opened(
     """Kafka is asked why: the partition waits alone, and another reason ends the worker."""
     rig = SideBySide(monkeypatch, {1: KafkaException(KafkaError(KafkaError._NOENT))})
     answers = iter([{}, {("orders", 1): (2,)} if is_lost else {}])
-    rig.assignment._cluster.leaderless = lambda topics: next(answers)  # type: ignore[method-assign]
+    rig.cluster.leaderless = lambda topics: next(answers)
     if is_lost:
         rig.assign()
         assert (rig.opened, list(rig.owned.leaderless)) == ([0, 2], [("orders", 1)])
