@@ -1,5 +1,6 @@
 """Writes the result of a step to Kafka and waits for the acknowledgement, so that the state may be committed."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
@@ -16,6 +17,8 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import StartAgain
 from sowline.kafka.clients import exact_producer, served
+from sowline.kafka.cluster_answer import KafkaPartition
+from sowline.kafka.leader_watch import LeaderWatch
 from sowline.kafka.retriable import AWAY
 from sowline.native import raise_unless_panic
 from sowline_materializer.core.step import DeadLetter, Forward
@@ -53,6 +56,9 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
+        self._targets: set[KafkaPartition] = set()
+        """The partitions written to since Kafka had everything."""
+        self._watch = LeaderWatch(kafka)
         self._producer = exact_producer(kafka, error_cb=self._on_error, linger_ms=LINGER_MS)
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
@@ -64,6 +70,7 @@ class Emitter:
         if not events:
             return
         at, last, topic = 0, len(events) - 1, definition.changes
+        self._targets.add((topic, partition))
         while at < last:
             at = self._produce_plain(topic, partition, events, at, last)
             if at < last:
@@ -167,6 +174,7 @@ class Emitter:
         headers: Headers | None = None,
     ) -> None:
         """Produce a message; if the producer's queue is full, wait for space first, as `wait` does."""
+        self._targets.add((topic, partition))
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, report, headers=headers)  # type: ignore[arg-type]
@@ -176,10 +184,15 @@ class Emitter:
                 self._go_on()
 
     def wait(self) -> None:
-        """Wait until Kafka has everything; raise `NotWritten` if it never will, or if the service stops."""
+        """Wait until Kafka has everything; raise `NotWritten` if it never will, or if the service stops.
+
+        Also raise it if a partition has no leader. The others' events would wait as long, because they are
+        acknowledged together. The next worker sets aside what needs that leader.
+        """
         while self._served(self._producer.flush, 0.5):
             self._go_on()
         self._check()
+        self._targets.clear()
 
     def _go_on(self) -> None:
         """Raise `NotWritten` if it's no use to wait any longer."""
@@ -189,6 +202,9 @@ class Emitter:
         # (test_waiting_ends_when_the_service_is_to_stop, test_a_full_queue_lets_the_service_stop).
         if self._stopping():
             raise NotWritten("stopping before Kafka has acknowledged everything")
+        if leaderless := self._watch.look(time.monotonic(), self._targets):
+            names = ", ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
+            raise NotWritten(f"Kafka has no leader of {names}")
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
         """Let the producer work for `seconds` and return its result; raise `NotWritten` once it has failed."""

@@ -155,10 +155,10 @@ class Materializer:
 
     def not_ready(self) -> str | None:
         """Return the reason for not being ready: Kafka is away, the disk is full or used by another process, or
-        partitions are stopped, opening, or waiting for schemas.
+        partitions are stopped, opening, or waiting for schemas or for leaders in Kafka.
         """
         now = self._statistics() if self._worker else None
-        halted = {} if now is None else {**now.logs_gone, **now.stopped, **now.waiting}
+        halted = {} if now is None else {**now.logs_gone, **now.stopped, **now.leaderless, **now.waiting}
         whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in halted.items()]
         waits = self._disk_full or self._in_use or self._few_descriptors
         return waits or "; ".join(whys) or self.kafka_health.lost() or self._opening()
@@ -228,6 +228,11 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield _by_core(now.cores)
     yield panic_metric()
     yield GaugeMetricFamily("sowline_partitions_stopped", "Partitions that stopped", value=len(now.stopped))
+    yield GaugeMetricFamily(
+        "sowline_partitions_leaderless",
+        "Partitions that wait for a leader in Kafka",
+        value=len(now.leaderless),
+    )
     yield GaugeMetricFamily(
         "sowline_partitions_awaiting_schemas",
         "Partitions that wait for the schema registry",

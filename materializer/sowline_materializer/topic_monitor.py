@@ -7,11 +7,12 @@ or is another one, is noticed here at the latest.
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sowline.changes.progress import ChangesId
 from sowline.kafka.admin import Cluster
-from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
+from sowline.kafka.cluster_answer import ClusterAnswer, Leaderless, RepeatedQuestion
 from sowline_materializer.partition.partition import PartitionId
 
 LOOK_SECONDS: Final = 3.0
@@ -47,21 +48,24 @@ class KnownEnd(NamedTuple):
 
 
 class MonitorAnswer(NamedTuple):
-    """The result of a look: ends of some partitions, those that were replaced or cut, and topics that are gone."""
+    """The result of a look: ends of some partitions, those that were replaced or cut, topics that are gone, and
+    partitions without a leader.
+    """
 
     ends: Mapping[PartitionId, int]
     replaced: frozenset[PartitionId]
     gone: frozenset[str]
+    leaderless: Leaderless = MappingProxyType({})
 
 
 class TopicMonitor:
     """Checks partitions without waiting for Kafka: the answer arrives some calls later.
 
-    `topics` are checked even if none of their partitions is known. To ask where thousands of idle partitions end,
-    every few seconds, would take several percent of a core.
+    `topics` returns those that are checked even if none of their partitions is known. To ask where thousands of idle
+    partitions end, every few seconds, would take several percent of a core.
     """
 
-    def __init__(self, cluster: Cluster, topics: Collection[str]) -> None:
+    def __init__(self, cluster: Cluster, topics: Callable[[], Collection[str]]) -> None:
         self._cluster = cluster
         self._topics = topics
         self._question = RepeatedQuestion(LOOK_SECONDS)
@@ -78,7 +82,8 @@ class TopicMonitor:
             # The ends from before the question: an owner that writes until the answer arrives must not seem to be
             # ahead of its topic.
             self._known = dict(known())
-            return self._ask(self._turn()) if self._known or self._topics else None
+            topics = self._topics()
+            return self._ask(self._turn(), topics) if self._known or topics else None
 
         return self._question.look(now, ask, self._found)
 
@@ -90,11 +95,9 @@ class TopicMonitor:
         self._waiting = waiting[count:]
         return waiting[:count]
 
-    def _ask(self, turn: Sequence[PartitionId]) -> ClusterAnswer:
+    def _ask(self, turn: Sequence[PartitionId], topics: Collection[str]) -> ClusterAnswer:
         heads = [one for one in turn if self._known[one].has_head]
-        return self._cluster.ask(
-            turn, starts=heads, topics={*self._topics, *(topic for topic, _ in self._known)}
-        )
+        return self._cluster.ask(turn, starts=heads, topics={*topics, *(topic for topic, _ in self._known)})
 
     def _found(self, asked: ClusterAnswer) -> MonitorAnswer:
         gone = asked.gone()
@@ -104,4 +107,4 @@ class TopicMonitor:
             for one, known in self._known.items()
             if one[0] in ids and not known.is_in(ids[one[0]], starts.get(one), ends.get(one))
         )
-        return MonitorAnswer(ends, replaced, gone)
+        return MonitorAnswer(ends, replaced, gone, asked.leaderless(gone))

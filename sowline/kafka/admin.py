@@ -33,7 +33,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import silent
-from sowline.kafka.cluster_answer import ClusterAnswer, known_offset
+from sowline.kafka.cluster_answer import ClusterAnswer, Leaderless, known_offset, leaderless
 from sowline.kafka.retriable import (
     ADMIN_SECONDS,
     LOOK_AGAIN,
@@ -255,6 +255,14 @@ class Cluster:
     def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions."""
         return len(self._describe([topic])[topic].partitions)
+
+    def leaderless(self, topics: Iterable[str]) -> Leaderless:
+        """Return the partitions of topics that have no leader; a topic that doesn't exist has none of them."""
+        wanted = TopicCollection(sorted(set(topics)))
+        gone = SimpleNamespace(partitions=())
+        return leaderless(
+            self._ask(lambda: self._admin.describe_topics(wanted), {KafkaError.UNKNOWN_TOPIC_OR_PART: gone})
+        )
 
     def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset of the first record that each partition still holds."""

@@ -301,11 +301,17 @@ _LASTING = REMOVED | {
 
 
 def read_range(
-    kafka: KafkaConfig, topic: str, partition: int, start: int, end: int, batch_max: int = 1000
+    kafka: KafkaConfig,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    batch_max: int = 1000,
+    idle: Callable[[], None] = lambda: None,
 ) -> Generator[list[Message], None, None]:
     """Yield the messages of a partition from offset `start` up to, not including, `end`, in batches.
 
-    Offsets may have holes, also before `end`.
+    Offsets may have holes, also before `end`. `idle` is called again and again while nothing arrives.
     """
     if start >= end:
         return
@@ -320,6 +326,8 @@ def read_range(
             inside = messages if last < end else [one for one in messages if (one.offset() or 0) < end]
             if inside:
                 yield inside
+            elif not ended:
+                idle()
             # In a partition that is written all the time, the consumer may never report the end.
             if last >= end - 1:
                 return

@@ -21,6 +21,12 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
+KafkaPartition = tuple[str, int]
+"""A Kafka topic and the number of one of its partitions."""
+
+Leaderless = Mapping[KafkaPartition, tuple[int, ...]]
+"""Partitions without a leader, each with the ids of the brokers that have it."""
+
 
 class ClusterAnswer:
     """A pending request to the cluster for the offsets at which partitions end, and the ids of their topics.
@@ -77,9 +83,14 @@ class ClusterAnswer:
 
     def topic_ids(self, but: Collection[str] = ()) -> dict[str, str]:
         """Return Kafka's id of each topic except those in `but`; raise Kafka's error."""
-        return {
-            name: str(future.result(0).topic_id) for name, future in self._topics.items() if name not in but
-        }
+        return {name: str(about.topic_id) for name, about in self._described(but).items()}
+
+    def leaderless(self, but: Collection[str] = ()) -> Leaderless:
+        """Return the partitions without a leader of each topic except those in `but`; raise Kafka's error."""
+        return leaderless(self._described(but))
+
+    def _described(self, but: Collection[str]) -> dict[str, Any]:
+        return {name: future.result(0) for name, future in self._topics.items() if name not in but}
 
 
 class RepeatedQuestion:
@@ -131,6 +142,16 @@ class RepeatedQuestion:
     def forget(self) -> None:
         """Drop a pending answer: it describes the topics as they were before."""
         self._asked = None
+
+
+def leaderless(described: Mapping[str, Any]) -> Leaderless:
+    """Return the partitions without a leader among those of Kafka's descriptions, which are given by topic."""
+    return {
+        (topic, partition.id): tuple(broker.id for broker in partition.replicas)
+        for topic, about in described.items()
+        for partition in about.partitions
+        if partition.leader is None
+    }
 
 
 def _known_offsets(

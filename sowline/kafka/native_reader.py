@@ -5,7 +5,7 @@ reader does the same, and the log has the reason.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -29,7 +29,13 @@ tokens of some clouds."""
 
 
 def read_natively(
-    native: ModuleType, kafka: KafkaConfig, topic: str, partition: int, start: int, end: int
+    native: ModuleType,
+    kafka: KafkaConfig,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Sequence[Message]]:
     """Yield what `read_range` does, in batches of the native reader, or lists of messages if that can't read them.
 
@@ -42,10 +48,10 @@ def read_natively(
     except OSError as error:
         # Python's client takes the same settings, or raises what callers know.
         log.info("Python reads a load", topic=topic, partition=partition, why=str(error))
-        yield from read_range(kafka, topic, partition, start, end)
+        yield from read_range(kafka, topic, partition, start, end, idle=idle)
         return
     try:
-        yield from _batches(reader, topic, end)
+        yield from _batches(reader, end, idle)
     finally:
         # Before it is closed: its last lines often say why it failed, and would be lost.
         _pass_on(reader.lines())
@@ -70,7 +76,7 @@ def refused_setting(options: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _batches(reader: Any, topic: str, end: int) -> Iterator[Sequence[Message]]:
+def _batches(reader: Any, end: int, idle: Callable[[], None]) -> Iterator[Sequence[Message]]:
     ended = False
     while not ended:
         batch = reader.batch(BATCH_MAX, WAIT_MS, end)
@@ -83,6 +89,8 @@ def _batches(reader: Any, topic: str, end: int) -> Iterator[Sequence[Message]]:
         ended = ended or (batch.next_offset or 0) >= end
         if batch:
             yield batch
+        elif not ended:
+            idle()
         # Its messages no longer count as waiting for the client: without this, two batches would be in memory.
         del batch
 

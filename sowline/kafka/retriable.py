@@ -90,6 +90,9 @@ LOOK_AGAIN = frozenset(
 )
 """Errors for a partition that got another leader, or was added, since the client last looked at the topic."""
 
+NO_LEADER = frozenset({KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT})
+"""Errors for a partition that may have no leader."""
+
 RETRIABLE = (
     RETRIABLE_BY_KAFKA
     | AWAY

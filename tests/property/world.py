@@ -171,13 +171,13 @@ class World:
             patch("sowline_materializer.partition.kafka_partition.read_range", self._read_range),
             patch(
                 "sowline_materializer.partition.kafka_partition.read_natively",
-                lambda native, *given: self._read_range(*given),
+                lambda native, *given, **named: self._read_range(*given, **named),
             ),
             patch("sowline_materializer.partition.kafka_partition.log.bind", lambda **_: Mock()),
         ]
 
     def _read_range(
-        self, kafka: Any, topic: str, partition: int, start: int, end: int
+        self, kafka: Any, topic: str, partition: int, start: int, end: int, **_: Any
     ) -> Iterator[list[Written]]:
         held = self.changes[partition].held
         if topic == self.definition.log:

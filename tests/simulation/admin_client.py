@@ -59,12 +59,18 @@ class AdminClient:
         return next((one.at for one in part.held if one.time >= spec._value and one.at < end), -1)
 
     def describe_topics(self, wanted: Any) -> dict[str, Any]:
-        """Return the ids of topics."""
+        """Return the ids of topics, and which of their partitions have a leader."""
         self._process.boundary("ask")
-        return {
-            name: self._answer(SimpleNamespace(topic_id=f"{name}-{self._broker.parts[name, 0].generation}"))
-            for name in wanted.topic_names
-        }
+        return {name: self._answer(self._described(name)) for name in wanted.topic_names}
+
+    def _described(self, name: str) -> Any:
+        broker, there = self._broker, SimpleNamespace(id=1)
+        partitions = [
+            SimpleNamespace(id=one[1], leader=None if one in broker.leaderless else there, replicas=[there])
+            for one in broker.parts
+            if one[0] == name
+        ]
+        return SimpleNamespace(topic_id=f"{name}-{broker.parts[name, 0].generation}", partitions=partitions)
 
     def _answer(self, answer: Any) -> Any:
         """Return the future of an answer; some take up to a second, unless somebody waits for them."""

@@ -113,6 +113,8 @@ class Broker:
     parts: dict[PartitionId, Part] = field(default_factory=dict)
     skew: int = 0
     is_refusing: bool = False
+    leaderless: set[PartitionId] = field(default_factory=set)
+    """The partitions of which it says that they have no leader; it takes and gives their records all the same."""
     has_holes: bool = False
     without_holes: set[str] = field(default_factory=set)
     is_calm: bool = False

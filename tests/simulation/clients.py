@@ -385,6 +385,6 @@ class Producer:
         self._queues.clear()
 
 
-def read_by_python(native: ModuleType, *given: Any) -> Iterator[list[Any]]:
+def read_by_python(native: ModuleType, *given: Any, **named: Any) -> Iterator[list[Any]]:
     """Read what the native reader would: that one does not see a Kafka that is simulated."""
-    return read_range(*given)
+    return read_range(*given, **named)

@@ -24,7 +24,7 @@ from sowline.model.position import before_the_log
 from sowline.wire.request import Sow
 from sowline_query_service.query.freshness import wait_until_fresh
 from sowline_query_service.topics.log_ends import LogEnds, LogEndSample
-from tests.simulation import clients, strands
+from tests.simulation import clients, leaders, strands
 from tests.simulation.admin_client import AdminClient
 from tests.simulation.broker import Broker, Group, Part, Written
 from tests.simulation.disk import Disks
@@ -381,6 +381,7 @@ def _played(world: LogWorld) -> Iterator[None]:
         patch("sowline_materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
         patch("sowline_query_service.topics.follower.threading", threads),
         patch("sowline_query_service.topics.log_ends.threading", threads),
+        *leaders.answered_by(world._broker),
         patch("time.monotonic", for_us(world.monotonic, time.monotonic)),
         patch("time.time_ns", for_us(lambda: world.now() * 1_000_000, time.time_ns)),
         patch("time.time", for_us(lambda: world.now() / 1000, time.time)),

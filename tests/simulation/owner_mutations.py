@@ -283,7 +283,7 @@ def _stopped_partition_continues() -> list[Any]:
 
     return [
         patch.object(OwnedPartitions, "stop", stop),
-        patch.object(Assignment, "pause_stopped", lambda self, consumer: None),
+        patch.object(Assignment, "pause_halted", lambda self, consumer: None),
     ]
 
 

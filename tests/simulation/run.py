@@ -10,7 +10,7 @@ import structlog
 
 from sowline.native import Core
 from tests.property.clock import at_once
-from tests.simulation import clients, strands
+from tests.simulation import clients, leaders, strands
 from tests.simulation.admin_client import AdminClient
 from tests.simulation.gateway_events import noted
 from tests.simulation.harness import CORES, LAG_MS, STEPS, Loop, Outcome, for_us, one_by_one, uncollected
@@ -51,6 +51,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline_query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one),
         simulation.unforeseen.patch(),
+        *leaders.answered_by(simulation.broker),
         patch("time.monotonic", for_us(simulation.monotonic, time.monotonic)),
         patch("time.time_ns", for_us(simulation.time_ns, time.time_ns)),
         patch("time.time", for_us(lambda: simulation.time_ns() / 1e9, time.time)),

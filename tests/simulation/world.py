@@ -8,13 +8,14 @@ from typing import Any
 from sowline.config.topics import Topics, parse_topics
 from sowline.native import Core
 from tests.property.document_model import CONDITIONS
-from tests.simulation import definitions, strands
+from tests.simulation import definitions, leaders, strands
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.definitions import TEMPLATES, DefinitionPlay
 from tests.simulation.disk import Disks
 from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.gateways import GATEWAY_FAULTS, SHARE, Gateways, Layout
 from tests.simulation.harness import BEGIN_MS, CORES, LAG_MS, Loop
+from tests.simulation.leaders import LeaderPlay
 from tests.simulation.mishaps import FAULTS, UNFORESEEN, UNFORESEEN_SHARE, Mishaps
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
@@ -117,13 +118,18 @@ class Simulation:
         else:
             self.services, self.subscribers = self.gateways.nodes, self.gateways.new_clients()
         self.fanouts = Fanouts(self)
-        self.plays: list[SchemaPlay | DefinitionPlay] = [] if self.typed is None else [self.typed]
+        self.plays: list[SchemaPlay | DefinitionPlay | LeaderPlay] = (
+            [] if self.typed is None else [self.typed]
+        )
         # Without the changes, an owner applies what is before the first `define` by the limits of its own definition.
         # A power cut may take all changes of a partition as well (seed 146).
         is_kept = self.faults.isdisjoint({"changes loss", "power cut"})
         share = definitions.DOCUMENTS_SHARE if has_documents else definitions.SHARE
         if self.typed is None and is_kept and self.chance_of("definitions").random() < share:
             self.plays.append(DefinitionPlay(self, self.chance_of("changed definitions")))
+        # A partition that is first opened after a definition has changed is applied by that from its beginning.
+        elif faults is None and self.chance_of("leaders").random() < leaders.SHARE:
+            self.plays.append(LeaderPlay(self, self.chance_of("lost leaders")))
         self.ring = self.chance.choice((3, 8, 1000))
         publishers = (
             DocumentPublishers if has_documents else Publishers if self.typed is None else TypedPublishers

@@ -19,6 +19,7 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
+from sowline.kafka.leader_watch import needing_leader
 from sowline.kafka.messages import headers_of
 from sowline.kafka.native_reader import read_natively
 from sowline.model.limits import Limits, names_template, read_define
@@ -77,17 +78,24 @@ class PartitionReader:
 
     def log(self, start: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages of the log between two offsets."""
-        return read_range(self._kafka, self._definition.log, self.number, start, end)
+        return self._read(self._definition.log, start, end)
 
     def changes(self, start: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages of the changes partition between two offsets."""
-        return read_range(self._kafka, self._definition.changes, self.number, start, end)
+        return self._read(self._definition.changes, start, end)
 
     def changes_to_load(self, start: int, end: int, native: ModuleType | None) -> Iterator[Sequence[Message]]:
         """Yield the same for a load; `native` is the module of the native core, which reads them if it can."""
         if native is None:
             return self.changes(start, end)
-        return read_natively(native, self._kafka, self._definition.changes, self.number, start, end)
+        changes = self._definition.changes
+        idle = needing_leader(self._kafka, changes, self.number)
+        return read_natively(native, self._kafka, changes, self.number, start, end, idle=idle)
+
+    def _read(self, topic: str, start: int, end: int) -> Iterator[list[Message]]:
+        """Yield messages; raise Kafka's error if the partition loses its leader, as its other ones may be served."""
+        idle = needing_leader(self._kafka, topic, self.number)
+        return read_range(self._kafka, topic, self.number, start, end, idle=idle)
 
     def bodies(self) -> TypedBodies | None:
         """Return the reader of the log's bodies, with all present entries of `<log>.schemas`; None for JSON."""
@@ -105,7 +113,7 @@ class PartitionReader:
 
     def read_schemas(self, resolutions: Resolutions) -> None:
         """Add the entries of the partition in `<log>.schemas`, up to its present end."""
-        for messages in read_range(self._kafka, self.schema_log, self.number, 0, UNTIL_THE_END):
+        for messages in self._read(self.schema_log, 0, UNTIL_THE_END):
             for message in messages:
                 resolutions.add(message.key(), message.value())
 

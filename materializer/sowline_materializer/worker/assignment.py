@@ -15,13 +15,14 @@ from types import ModuleType
 from typing import Final
 
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from sowline.changes.progress import PROGRESS_KEY, ChangesId
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import assign_more
+from sowline.kafka.retriable import NO_LEADER
 from sowline.runtime.store_memory import MEMORY
 from sowline_materializer.core.fencing import Fenced
 from sowline_materializer.partition.kafka_partition import kafka_extent
@@ -32,7 +33,8 @@ from sowline_materializer.standby.standby import Standby
 from sowline_materializer.store.cache import RecordCache
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
-from sowline_materializer.worker.owned import WORKER_ENDS, OwnedPartitions
+from sowline_materializer.worker.leaders import Leaders
+from sowline_materializer.worker.owned import WORKER_ENDS, OwnedPartitions, WithoutLeader
 from sowline_materializer.worker.repair import Repair
 from sowline_materializer.worker.schemas import Schemas
 
@@ -66,21 +68,27 @@ class StartPhase:
         self._cluster = cluster
         transient = [definition for definition in definitions if definition.starts_empty]
         self._definitions = {definition.log: definition for definition in transient}
-        self._changes_ends: dict[PartitionId, int] = {}
+        self._changes_ends: dict[PartitionId, int | None] = {}
+        """The ends at the start. A partition of Kafka without a leader has None: nobody can write to it."""
         if transient and cluster.is_empty_group(group):
             for definition in transient:
                 self._changes_ends |= self._ends(definition)
 
     def offset(self, partition_id: PartitionId, changes_end: int, log_end: int) -> int | None:
         """Return the start offset of a partition in its log; None if it continues, as it has had an owner since."""
-        if self._changes_ends.get(partition_id) != changes_end:
+        if partition_id not in self._changes_ends:
+            return None
+        if self._changes_ends[partition_id] not in (None, changes_end):
             return None
         time = self._definitions[partition_id[0]].recovery_time
         return log_end if time is None else self._cluster.offset_at(*partition_id, time)
 
-    def _ends(self, definition: TopicDefinition) -> dict[PartitionId, int]:
-        ends = self._cluster.ends(definition.changes, range(definition.partitions))
-        return {(definition.log, number): end for number, end in ends.items()}
+    def _ends(self, definition: TopicDefinition) -> dict[PartitionId, int | None]:
+        changes, numbers = definition.changes, range(definition.partitions)
+        leaderless = self._cluster.leaderless([changes])
+        led = [one for one in numbers if (changes, one) not in leaderless]
+        ends = self._cluster.ends(changes, led) if led else {}
+        return {(definition.log, one): ends.get(one) for one in numbers}
 
     def begin(self, definition: TopicDefinition, group: str) -> None:
         """Let a topic that was just defined begin at its recovery point, unless a worker already has a part of it."""
@@ -123,15 +131,14 @@ class Assignment:
         self.is_complete = False
         """Whether the group has assigned partitions to this worker, even none, and they are open."""
         self.opening: list[PartitionId] = []
+        self.leaders = Leaders(owned)
         self._paused: set[PartitionId] = set()
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Open partitions that the group gives to this worker."""
         self._open_all(partitions)
-        if partitions and self._start_phase is not None:
-            self._start_phase.over((one.topic, one.partition) for one in partitions)
         assign_more(consumer, partitions)
-        self.pause_stopped(consumer)
+        self.pause_halted(consumer)
         self.is_complete, self.opening = True, []
 
     def reopen(self, consumer: Consumer, partition_ids: Sequence[PartitionId]) -> None:
@@ -143,22 +150,43 @@ class Assignment:
         # (test_a_log_whose_head_goes_before_it_is_applied).
         consumer.incremental_unassign(partitions)
         assign_more(consumer, partitions)
-        self.pause_stopped(consumer)
+        self.pause_halted(consumer)
         self.opening = []
 
+    def follow_leaders(self, consumer: Consumer) -> None:
+        """Set partitions aside that have lost a leader, and open those whose leaders are back."""
+        for partition_id, leaderless in self.leaders.lost().items():
+            self._owned.set_aside(partition_id, leaderless)
+        if back := self.leaders.back():
+            self.reopen(consumer, back)
+
     def _open_all(self, partitions: list[TopicPartition]) -> None:
-        """Open partitions, and note the offsets to continue from; stopped ones are read no more."""
-        self.opening = [(one.topic, one.partition) for one in partitions]
+        """Open partitions, and note the offsets to continue from; stopped and leaderless ones are read no more."""
+        given = [(one.topic, one.partition) for one in partitions]
+        self._set_leaderless_aside(given)
+        self.opening = [one for one in given if one not in self._owned.leaderless]
         MEMORY.share_among(self._stores_at_once())
         with self._recovering() as recovering:
             for one in partitions:
                 one.offset = self._open((one.topic, one.partition), recovering)
+        if self._start_phase is not None:
+            # A partition that waits for a leader has not begun.
+            self._start_phase.over(one for one in given if one not in self._owned.leaderless)
         if self._standby is not None:
             self._standby.cover(self._owned.assigned)
 
-    def pause_stopped(self, consumer: Consumer) -> None:
-        """Read no more of the partitions that have stopped since the last call."""
-        for partition_id in self._owned.stopped.keys() - self._paused:
+    def _set_leaderless_aside(self, partition_ids: Sequence[PartitionId]) -> None:
+        """Ask Kafka for the leaders, and set those of the partitions aside that miss one."""
+        if not partition_ids:
+            return
+        self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
+        for partition_id in partition_ids:
+            if leaderless := self.leaders.missed_by(partition_id):
+                self._owned.set_aside(partition_id, leaderless)
+
+    def pause_halted(self, consumer: Consumer) -> None:
+        """Read no more of the partitions that are stopped or leaderless since the last call."""
+        for partition_id in (self._owned.stopped.keys() | self._owned.leaderless.keys()) - self._paused:
             self._schemas.forget(partition_id)
             self._paused.add(partition_id)
             consumer.pause([TopicPartition(*partition_id)])
@@ -182,7 +210,11 @@ class Assignment:
             try:
                 for partition_id in self.opening:
                     try:
-                        begun = self._begin(partition_id)
+                        with self._for_want_of_a_leader(partition_id):
+                            begun = self._begin(partition_id)
+                    except WithoutLeader as error:
+                        self._owned.set_aside(partition_id, error.leaderless)
+                        continue
                     except WORKER_ENDS:
                         # Each of the others would wait as long for a Kafka that is away.
                         raise
@@ -201,13 +233,28 @@ class Assignment:
     def _open(self, partition_id: PartitionId, recovering: dict[PartitionId, Recovering]) -> int:
         """Open a partition and return the log offset to read from; stop the partition if it can't be recovered."""
         topic, number = partition_id
-        with self._owned.guarded(partition_id):
+        if partition_id in self._owned.leaderless:
+            return OFFSET_END
+        with self._owned.guarded(partition_id), self._for_want_of_a_leader(partition_id):
             partition = self.opened(partition_id, recovering.pop(partition_id, None))
             self._owned.add(partition_id, partition)
             position = partition.checkpoint.position
             log.info("partition opened", topic=topic, partition=number, position=str(position))
             return partition.checkpoint.next_offset
         return OFFSET_END
+
+    @contextmanager
+    def _for_want_of_a_leader(self, partition_id: PartitionId) -> Iterator[None]:
+        """Raise `WithoutLeader` in place of Kafka's error if the partition has just lost a leader."""
+        try:
+            yield
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER:
+                raise
+            self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
+            if leaderless := self.leaders.missed_by(partition_id):
+                raise WithoutLeader(leaderless) from error
+            raise
 
     def opened(self, partition_id: PartitionId, recovering: Recovering | None = None) -> Partition:
         """Open a partition; open it again if followers received more than the base of the era that began."""
@@ -299,6 +346,10 @@ class Assignment:
 
     def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Close partitions that the group takes from this worker."""
+        if self._start_phase is not None:
+            # Their next owner opens them as they are, and writes to changes whose end at the start nobody knows.
+            given = ((one.topic, one.partition) for one in partitions)
+            self._start_phase.over(one for one in given if one in self._owned.leaderless)
         self._release(consumer, partitions)
 
     def on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -310,6 +361,7 @@ class Assignment:
         owned = self._owned
         for partition_id in ((one.topic, one.partition) for one in partitions):
             owned.stopped.pop(partition_id, None)
+            owned.leaderless.pop(partition_id, None)
             # It may return to this worker, and open without an error then.
             if partition_id in self._paused or self._schemas.is_waiting(partition_id):
                 self._paused.discard(partition_id)

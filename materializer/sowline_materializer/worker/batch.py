@@ -13,6 +13,7 @@ from sowline_materializer.batch_trace import BatchTrace
 from sowline_materializer.emitter import Emitter
 from sowline_materializer.partition.partition import PartitionId, Prepared
 from sowline_materializer.worker.counts import Counts
+from sowline_materializer.worker.leaders import Leaders
 from sowline_materializer.worker.owned import OwnedPartitions
 from sowline_materializer.worker.repair import LogEnd, Repair
 
@@ -31,6 +32,7 @@ class BatchProcessor:
         emitter: Emitter,
         repair: Repair,
         counts: Counts,
+        leaders: Leaders,
         log_end: LogEnd,
         native: ModuleType | None,
     ) -> None:
@@ -39,6 +41,7 @@ class BatchProcessor:
         self._emitter = emitter
         self._repair = repair
         self._counts = counts
+        self._leaders = leaders
         self._log_end = log_end
         self._trace = BatchTrace()
 
@@ -121,6 +124,10 @@ class BatchProcessor:
         prepared = partition.prepare(records, self._log_end(partition_id))
         prepared = self._trace.traced(partition, prepared, began_ns)
         if prepared.step.forwards or prepared.step.dead:
+            # Before anything of the batch is written. The worker waits until Kafka has everything, so a message whose
+            # target has no leader would hold up all partitions.
+            others = {(definition.log, forward.partition) for forward in prepared.step.forwards}
+            self._leaders.require(others | ({(definition.kafka.dead, 0)} if prepared.step.dead else set()))
             self._emitter.forwards(definition.log, prepared.step.forwards)
             self._emitter.dead(definition.kafka.dead, partition_id[1], prepared.step.dead)
             # Waits before this batch's events are sent. With one wait for all, Kafka could keep the event and

@@ -52,8 +52,8 @@ class Counts:
 class WorkerStatistics:
     """A worker's counts, the positions of its partitions and their lag, and which are stopped or being opened.
 
-    `cores` is how many partitions each core applies. `waiting` says why partitions wait for a schema, and `logs_gone`
-    why they get no records.
+    `cores` is how many partitions each core applies. `leaderless` says why partitions wait for a leader, `waiting`
+    why they wait for a schema, and `logs_gone` why they get no records.
     """
 
     counts: Counts
@@ -61,6 +61,7 @@ class WorkerStatistics:
     behind: dict[PartitionId, int]
     stopped: dict[PartitionId, str]
     opening: list[PartitionId]
+    leaderless: Mapping[PartitionId, str] = field(default_factory=dict)
     standby: StandbyStatistics = field(default_factory=StandbyStatistics)
     cores: Mapping[Core, int] = field(default_factory=dict)
     waiting: Mapping[PartitionId, str] = field(default_factory=dict)

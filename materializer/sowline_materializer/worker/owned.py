@@ -8,6 +8,7 @@ import structlog
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError, fault_sentence
+from sowline.kafka.cluster_answer import Leaderless
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline_materializer.core.errors import NotApplicable
 from sowline_materializer.partition.owner_commands import OwnerCommands
@@ -21,8 +22,32 @@ WORKER_ENDS: Final = (*RESTART_ERRORS, MemoryError, OSError)
 """Errors that say nothing about one partition: they end the worker, and the next one continues."""
 
 
+class WithoutLeader(Exception):
+    """A partition can't be applied while partitions of Kafka have no leader; nothing of it was written since its
+    checkpoint.
+    """
+
+    def __init__(self, leaderless: Leaderless) -> None:
+        super().__init__(why_it_waits(leaderless))
+        self.leaderless = leaderless
+
+
+def why_it_waits(leaderless: Leaderless) -> str:
+    """Return what a partition that needs a leader waits for, and what to do."""
+    names = " and ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
+    brokers = ", ".join(map(str, sorted({id for ids in leaderless.values() for id in ids})))
+    return (
+        f"waiting for a leader of {names} in Kafka: start a broker that has it ({brokers}); the partition then"
+        " continues by itself, and nothing is lost"
+    )
+
+
 class OwnedPartitions:
-    """The open partitions of a worker, and why others that were assigned to it are stopped."""
+    """The partitions that were assigned to a worker, each in one of three states: open, stopped, or leaderless.
+
+    A partition becomes open or stopped when it is opened, and leaderless at any time. It stays stopped until it is
+    released, and is opened again once it is no longer leaderless.
+    """
 
     def __init__(self, definitions: Mapping[str, TopicDefinition]) -> None:
         self.definitions = dict(definitions)
@@ -32,14 +57,16 @@ class OwnedPartitions:
         self.stores: dict[PartitionId, WriteBehindStore[RocksStore]] = {}
         self.owner_commands: dict[PartitionId, OwnerCommands] = {}
         self.stopped: dict[PartitionId, str] = {}
+        self.leaderless: dict[PartitionId, Leaderless] = {}
+        """The partitions of Kafka for whose leaders a partition waits."""
 
     @property
     def assigned(self) -> list[PartitionId]:
-        """The partitions that are open or stopped."""
-        return [*self.partitions, *self.stopped]
+        """The partitions in any state."""
+        return [*self.partitions, *self.stopped, *self.leaderless]
 
     def of_logs(self, logs: Collection[str]) -> list[PartitionId]:
-        """Return the partitions of some logs that are open or stopped."""
+        """Return the partitions of some logs."""
         return [one for one in self.assigned if one[0] in logs]
 
     def add(self, partition_id: PartitionId, partition: Partition) -> None:
@@ -49,12 +76,14 @@ class OwnedPartitions:
 
     @contextmanager
     def guarded(self, partition_id: PartitionId) -> Iterator[None]:
-        """Stop the partition if the block raises an error that is its own; others continue.
+        """Stop the partition if the block raises an error that is its own, or let it wait; others continue.
 
         An error of `WORKER_ENDS` is passed on.
         """
         try:
             yield
+        except WithoutLeader as error:
+            self.set_aside(partition_id, error.leaderless)
         except WORKER_ENDS:
             raise
         except Exception as error:
@@ -74,6 +103,18 @@ class OwnedPartitions:
             why = self._unexpected(partition_id, error)
             log.exception("partition stopped", topic=topic, partition=number, reason="unexpected", why=why)  # noqa: LOG004 - callers handle it
         self.stopped[partition_id] = why
+        self._close(partition_id)
+
+    def set_aside(self, partition_id: PartitionId, leaderless: Leaderless) -> None:
+        """Close the partition until these of Kafka have a leader; it then continues from its checkpoint."""
+        topic, number = partition_id
+        log.warning(
+            "partition waits for a leader", topic=topic, partition=number, why=why_it_waits(leaderless)
+        )
+        self.leaderless[partition_id] = leaderless
+        self._close(partition_id)
+
+    def _close(self, partition_id: PartitionId) -> None:
         self.owner_commands.pop(partition_id, None)
         self.stores.pop(partition_id, None)
         partition = self.partitions.pop(partition_id, None)

@@ -15,6 +15,7 @@ from sowline.changes.event import Event
 from sowline.changes.progress import PROGRESS_KEY
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.clients import read_range
+from sowline.kafka.leader_watch import needing_leader
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 from sowline_materializer.core.fencing import check_base, check_owner
@@ -98,7 +99,8 @@ class Repair:
         changes = self._owned.definitions[partition_id[0]].changes
         start, end = emitted.start, emitted.end
         log.warning("stale-owner writes", topic=changes, partition=partition_id[1], start=start, end=end)
-        batches = read_range(self._kafka, changes, partition_id[1], start, end)
+        idle = needing_leader(self._kafka, changes, partition_id[1])
+        batches = read_range(self._kafka, changes, partition_id[1], start, end, idle=idle)
         found = [event_of(message) for messages in batches for message in messages]
         # First of all: an owner that has been replaced must not repair. It would write its old events over the new
         # owner's (test_somebody_else_is_further).

@@ -28,7 +28,7 @@ from sowline_materializer.worker.assignment import Assignment, StartPhase, parti
 from sowline_materializer.worker.batch import BatchProcessor, LogRecords, now_ms
 from sowline_materializer.worker.counts import Counts, WorkerStatistics
 from sowline_materializer.worker.flush import Flush
-from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.owned import OwnedPartitions, why_it_waits
 from sowline_materializer.worker.redefinitions import Redefinitions
 from sowline_materializer.worker.repair import Repair
 from sowline_materializer.worker.replaced_logs import ReplacedLogs
@@ -94,7 +94,6 @@ class Worker:
         self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
         self._log_ends: dict[PartitionId, int] = {}
         self._ends_at = self._append_at = 0.0
-        self._monitor = TopicMonitor(cluster, owned.definitions)
         self._replaced = ReplacedLogs(owned, fetched)
         self._reopened_at = -LOOK_SECONDS
         self._standby: Standby | None = None
@@ -104,11 +103,13 @@ class Worker:
         use_native(native)
         registry = Registry(settings.registry) if settings.registry else None
         self._schemas = schemas = Schemas(kafka, owned, emitter, registry)
-        self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end, native)
         self._flush = Flush(owned, counts)
         self._assignment = Assignment(
             settings, cluster, owned, repair, schemas, self._standby, start_phase, native
         )
+        self._leaders = leaders = self._assignment.leaders
+        self._batches = BatchProcessor(owned, emitter, repair, counts, leaders, self._log_end, native)
+        self._monitor = TopicMonitor(cluster, lambda: owned.definitions.keys() | leaders.topics)
         self.redefinitions = Redefinitions(owned, self._assignment, self._standby, self._subscribe)
 
     def _make_consumer(self, partitions: int, fetched: FetchedIds) -> Consumer:
@@ -164,7 +165,7 @@ class Worker:
                 self._append()
                 self._look()
                 self._repair.repair_all()
-                self._assignment.pause_stopped(self._consumer)
+                self._assignment.pause_halted(self._consumer)
                 if self._standby is not None:
                     spent = time.monotonic() - began
                     is_copying = self._standby.work(max(COPY_SECONDS, spent))
@@ -223,6 +224,8 @@ class Worker:
         if look is not None:
             self._replaced.note(look)
             self._repair.take_in(look)
+            self._leaders.note(look.leaderless)
+            self._assignment.follow_leaders(self._consumer)
 
     def _log_end(self, partition_id: PartitionId) -> int:
         # From the client's memory: a question to Kafka would hold up all partitions while a broker is away.
@@ -286,6 +289,7 @@ class Worker:
             # Ends are noted now and then, so a partition may be beyond its noted end.
             behind={one: max(0, records) for one, records in behind.items()},
             stopped=dict(self._owned.stopped),
+            leaderless={one: why_it_waits(awaited) for one, awaited in dict(self._owned.leaderless).items()},
             opening=list(self._assignment.opening),
             standby=StandbyStatistics() if self._standby is None else self._standby.statistics(),
             cores=Counter(partition.core for partition in partitions.values()),

@@ -10,6 +10,7 @@ from sowline.changes.change import Change
 from sowline.changes.progress import CATCH_UP_KEY, PROGRESS_KEY, Progress
 from sowline.commands.command import CopyOf, LogRecord, Origin
 from sowline.config.topics import parse_topics
+from sowline.kafka.leader_watch import LeaderWatch
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.step import DeadLetter, Forward
@@ -274,6 +275,26 @@ def test_waiting_ends_when_the_service_is_to_stop(producer: FakeProducer) -> Non
     emitter.events(ORDERS, 0, [CHANGE])
     with pytest.raises(NotWritten, match="stopping"):
         emitter.wait()
+
+
+def test_waiting_ends_when_a_partition_has_no_leader(
+    emitter: Emitter, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages would hold up those of the other partitions; what Kafka has taken is no longer waited for."""
+    asked: list[Any] = []
+
+    def look(_: LeaderWatch, now: float, targets: set[Any]) -> dict[Any, Any]:
+        asked.append(set(targets))
+        return {("orders.changes", 1): (2,)} if len(asked) == 2 else {}
+
+    monkeypatch.setattr(LeaderWatch, "look", look)
+    emitter.forwards("orders", [Forward(0, LogRecord(4, 5, b"9", b"{}", []), CopyOf("log", Origin(1, 4)))])
+    emitter.wait()
+    producer.stuck = 5
+    emitter.events(ORDERS, 1, [CHANGE])
+    with pytest.raises(NotWritten, match=r"Kafka has no leader of orders.changes \[1\]"):
+        emitter.wait()
+    assert asked == [{("orders.changes", 1)}] * 2
 
 
 def test_a_full_queue_lets_the_service_stop(producer: FakeProducer) -> None:

@@ -44,12 +44,13 @@ class Cluster:
             lambda but: {PARTITION: end},
         )
         asked.starts = lambda but: {PARTITION: start}
+        asked.leaderless = lambda but: {}
 
     def answer_that_it_is_gone(self) -> None:
         """Answer the last one: the topic is not there."""
         asked = self.asked[-1]
         asked.is_answered, asked.gone = True, lambda: frozenset({PARTITION[0]})
-        asked.topic_ids = asked.starts = asked.ends = lambda but: {}
+        asked.topic_ids = asked.starts = asked.ends = asked.leaderless = lambda but: {}
 
     def refuse(self) -> None:
         """Answer that it can't be."""
@@ -66,7 +67,7 @@ NOTHING: frozenset[Any] = frozenset()
 def asked() -> tuple[Cluster, TopicMonitor]:
     """Return a look that is on its way."""
     cluster = Cluster()
-    monitor = TopicMonitor(cluster, ())  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, tuple)  # type: ignore[arg-type]
     assert monitor.look(lambda: KNOWN, 100) is None
     return cluster, monitor
 
@@ -86,14 +87,14 @@ def test_a_look_waits_for_nothing() -> None:
 def test_nothing_is_asked_about_nothing() -> None:
     """Without topics and partitions it leaves the cluster alone."""
     cluster = Cluster()
-    assert TopicMonitor(cluster, ()).look(dict, 100) is None  # type: ignore[arg-type]
+    assert TopicMonitor(cluster, tuple).look(dict, 100) is None  # type: ignore[arg-type]
     assert cluster.asked == []
 
 
 def test_a_topic_of_which_no_partition_is_known() -> None:
     """A worker without partitions asks whether their topics exist: the group may have taken them for that reason."""
     cluster = Cluster()
-    monitor = TopicMonitor(cluster, [PARTITION[0]])  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, lambda: [PARTITION[0]])  # type: ignore[arg-type]
     monitor.look(dict, 100)
     assert (cluster.asked[-1].partitions, cluster.asked[-1].topics) == ([], {PARTITION[0]})
     cluster.answer_that_it_is_gone()
@@ -104,7 +105,7 @@ def test_a_topic_of_which_no_partition_is_known() -> None:
 def test_a_head_that_is_known_to_be_gone(known: KnownEnd) -> None:
     """It was written again already, or does not count: a log, and changes without a SOW, are deleted by age."""
     cluster = Cluster()
-    monitor = TopicMonitor(cluster, ())  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, tuple)  # type: ignore[arg-type]
     monitor.look(lambda: {PARTITION: known}, 100)
     cluster.answer("id", 9, 5)
     assert monitor.look(dict, 101) == MonitorAnswer({PARTITION: 9}, NOTHING, NOTHING)
@@ -125,7 +126,7 @@ def test_the_ends_of_many_partitions_are_asked_for_in_turn(partitions: int) -> N
     """A look asks for a share of them, and for the ids of all topics."""
     known = {(f"orders-{number // 8}", number % 8): KnownEnd("id", 7) for number in range(partitions)}
     cluster = Cluster()
-    monitor = TopicMonitor(cluster, ())  # type: ignore[arg-type]
+    monitor = TopicMonitor(cluster, tuple)  # type: ignore[arg-type]
     looks = int(TURN_SECONDS_MAX / LOOK_SECONDS)
     for look in range(looks):
         monitor.look(lambda: known, look * LOOK_SECONDS)
@@ -159,7 +160,7 @@ def test_a_stale_owners_event_is_found_although_another_partition_has_no_leader(
     """Nothing is known of the end of that one, and the other's is what it is."""
     answer = answer_with(KafkaError.LEADER_NOT_AVAILABLE)
     known = {ORDERS: KnownEnd("", 7, has_head=False), TRADES: KnownEnd("", 7, has_head=False)}
-    monitor = TopicMonitor(SimpleNamespace(ask=lambda *_, **__: answer), ())  # type: ignore[arg-type]
+    monitor = TopicMonitor(SimpleNamespace(ask=lambda *_, **__: answer), tuple)  # type: ignore[arg-type]
     monitor.look(lambda: known, 100)
     assert monitor.look(lambda: known, 101) == MonitorAnswer({ORDERS: 9}, NOTHING, NOTHING)
 

@@ -185,7 +185,7 @@ def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch:
     closed: list[object] = []
     monkeypatch.setattr(MemoryStore, "close", lambda self: closed.append(self))  # noqa: PLW0108 - a method
 
-    def read_range(*_: object) -> Iterator[object]:
+    def read_range(*_: object, **__: object) -> Iterator[object]:
         raise Broken
 
     monkeypatch.setattr("sowline_materializer.partition.kafka_partition.read_range", read_range)

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
+from sowline.kafka.cluster_answer import KafkaPartition
 from sowline.model.position import Position
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.partition import PartitionId
@@ -34,6 +35,10 @@ class FakeCluster:
         assert topic.endswith(".changes")
         return dict.fromkeys(partitions, 7)
 
+    def leaderless(self, topics: list[str]) -> dict[tuple[str, int], tuple[int, ...]]:
+        """Return the second partition of `lost`, which no broker leads."""
+        return {("lost.changes", 1): (2,)} if topics == ["lost.changes"] else {}
+
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return an offset that tells what was asked."""
         return time_ms * 10 + partition
@@ -48,6 +53,7 @@ TOPICS = [
     topic("kept"),
     topic("epoch", durability="transient"),
     topic("now", durability="transient", recovery_point="now"),
+    topic("lost", durability="transient", recovery_point="now"),
     topic("then", durability="transient", recovery_point="19700101T000002.5Z"),
 ]
 
@@ -63,6 +69,8 @@ def starting(cluster: FakeCluster) -> StartPhase:
         (("kept", 0), None),
         (("epoch", 0), None),
         (("now", 1), 99),
+        (("lost", 0), 99),
+        (("lost", 1), 99),
         (("then", 0), 25_000),
         (("then", 1), 25_001),
     ],
@@ -96,6 +104,15 @@ def test_without_transient_topics_kafka_is_not_asked() -> None:
     assert cluster.asked == []
 
 
+def test_a_partition_that_had_no_leader_begins_whatever_its_changes_end_at() -> None:
+    """Nobody could write to it, so that its end at the start is the one that it has later."""
+    start = starting(FakeCluster())
+    assert start.offset(("lost", 0), 8, 99) is None
+    assert start.offset(("lost", 1), 8, 99) == 99
+    start.over([("lost", 1)])
+    assert start.offset(("lost", 1), 8, 99) is None
+
+
 class FakeStore:
     """A store that knows whether it was closed."""
 
@@ -116,6 +133,13 @@ class FakeConsumer:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Take them."""
 
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Give them back."""
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Read them again."""
+        self.paused = [one for one in self.paused if one not in partitions]
+
     def assignment(self) -> list[TopicPartition]:
         """Return none, as no broker has to be woken."""
         return []
@@ -133,8 +157,11 @@ class SideBySide:
         self.stores = [FakeStore() for _ in range(3)]
         self.owned = OwnedPartitions({"orders": topic("orders", partitions=3)})
         given: Any = None
-        schemas: Any = SimpleNamespace(forget=lambda _: None)
-        self.assignment = Assignment(given, given, self.owned, given, schemas, None, None)
+        self.leaderless: dict[KafkaPartition, tuple[int, ...]] = {}
+        cluster: Any = SimpleNamespace(leaderless=lambda topics: self.leaderless)
+        self.cluster = cluster
+        schemas: Any = SimpleNamespace(forget=lambda _: None, is_waiting=lambda _: False)
+        self.assignment = Assignment(given, cluster, self.owned, given, schemas, None, None)
         self._errors, self.met = errors, Barrier(3)
         monkeypatch.setattr(
             Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)
@@ -218,3 +245,49 @@ def test_a_partition_that_cannot_begin_stops_alone(monkeypatch: pytest.MonkeyPat
     rig.assign()
     assert rig.opened == [0, 2]
     assert rig.owned.stopped == {("orders", 1): "its changes can't be created"}
+
+
+def test_a_partition_without_a_leader_is_opened_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is asked first: a recovery would wait for the leader, and all the others with it."""
+    rig = SideBySide(monkeypatch, {})
+    rig.met, rig.leaderless = Barrier(2), {("orders.changes", 1): (2,)}
+    consumer = rig.assign()
+    assert (rig.opened, rig.owned.stopped) == ([0, 2], {})
+    assert rig.owned.leaderless == {("orders", 1): {("orders.changes", 1): (2,)}}
+    assert [one.partition for one in consumer.paused] == [1]
+    rig.assignment.follow_leaders(consumer)  # type: ignore[arg-type]
+    assert rig.opened == [0, 2]
+    rig.met, rig.leaderless = Barrier(1), {}
+    rig.assignment.leaders.note({})
+    rig.assignment.follow_leaders(consumer)  # type: ignore[arg-type]
+    assert (rig.opened, rig.owned.leaderless, consumer.paused) == ([0, 2, 1], {}, [])
+
+
+def test_a_partition_that_loses_its_leader_while_it_is_open_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waits like one that never had one."""
+    rig = SideBySide(monkeypatch, {})
+    consumer = rig.assign()
+    closed: list[str] = []
+    partition: Any = SimpleNamespace(close=lambda: closed.append("closed"))
+    rig.owned.partitions["orders", 2] = partition
+    rig.assignment.leaders.note({("orders", 2): (2,)})
+    rig.assignment.follow_leaders(consumer)  # type: ignore[arg-type]
+    assert (closed, list(rig.owned.leaderless)) == (["closed"], [("orders", 2)])
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_leader_that_goes_while_a_partition_is_opened(
+    monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """Kafka is asked why: the partition waits alone, and another reason ends the worker."""
+    rig = SideBySide(monkeypatch, {1: KafkaException(KafkaError(KafkaError._NOENT))})
+    answers = iter([{}, {("orders", 1): (2,)} if is_lost else {}])
+    rig.cluster.leaderless = lambda topics: next(answers)
+    if is_lost:
+        rig.assign()
+        assert (rig.opened, list(rig.owned.leaderless)) == ([0, 2], [("orders", 1)])
+    else:
+        with pytest.raises(KafkaException):
+            rig.assign()

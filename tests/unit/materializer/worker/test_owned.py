@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
+from structlog.testing import capture_logs
 
 from sowline.codecs.codec import CompilerAway
 from sowline.errors import SowlineError
@@ -12,7 +13,7 @@ from sowline_materializer.core.errors import NotApplicable, StoreDamaged
 from sowline_materializer.core.fencing import Fenced
 from sowline_materializer.emitter import NotWritten
 from sowline_materializer.store.errors import DiskFull
-from sowline_materializer.worker.owned import OwnedPartitions
+from sowline_materializer.worker.owned import OwnedPartitions, WithoutLeader, why_it_waits
 
 ONE, OTHER = ("orders", 0), ("orders", 1)
 
@@ -92,3 +93,20 @@ def test_a_partition_that_fails_is_closed(error: Exception, says: str) -> None:
     for kept in (partitions.partitions, partitions.stores, partitions.owner_commands):
         assert list(kept) == [OTHER]
     assert partitions.assigned == [OTHER, ONE]
+
+
+def test_a_partition_without_a_leader_is_closed() -> None:
+    """Its state says which brokers it waits for, it is said once, and the other one continues."""
+    partitions = owned()
+    given: Any = partitions.partitions[ONE]
+    with capture_logs() as logs, partitions.guarded(ONE):
+        raise WithoutLeader({("orders.changes", 0): (3, 2), ("orders", 0): (2,)})
+    assert given.is_closed
+    assert list(partitions.partitions) == [OTHER]
+    assert (partitions.stopped, partitions.assigned) == ({}, [OTHER, ONE])
+    [line] = logs
+    assert line["why"] == why_it_waits(partitions.leaderless[ONE])
+    assert (
+        "a leader of orders [0] and orders.changes [0] in Kafka: start a broker that has it (2, 3)"
+        in line["why"]
+    )

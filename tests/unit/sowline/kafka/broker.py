@@ -117,7 +117,9 @@ class Broker:
 
     def _described(self, name: str) -> Any:
         number, _ = self._found(name)
-        return SimpleNamespace(topic_id=f"id of {name}", partitions=list(range(number)))
+        return SimpleNamespace(
+            topic_id=f"id of {name}", partitions=[_partition(one) for one in range(number)]
+        )
 
     def describe_configs(self, resources: list[Any]) -> dict[Any, Any]:
         """Return the settings of topics."""
@@ -162,3 +164,9 @@ class Broker:
         return self._answers(
             "describe_consumer_groups", names, lambda name: SimpleNamespace(members=[member])
         )
+
+
+def _partition(number: int) -> Any:
+    """Return Kafka's description of a partition on two brokers, of which the first leads; none leads the third."""
+    first, second = SimpleNamespace(id=1), SimpleNamespace(id=2)
+    return SimpleNamespace(id=number, leader=None if number == 2 else first, replicas=[first, second])

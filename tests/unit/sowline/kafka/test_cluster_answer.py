@@ -99,3 +99,28 @@ def test_an_error_that_stays_is_raised() -> None:
     for ask in (answer.ends, answer.newest_ends, answer.starts):
         with pytest.raises(KafkaException):
             ask()
+
+
+def test_partitions_without_a_leader_are_named_with_their_brokers() -> None:
+    """Those of topics that are left out, or that all have one, are not among them."""
+    brokers = [SimpleNamespace(id=3), SimpleNamespace(id=2)]
+    parts = [
+        SimpleNamespace(id=number, leader=leader, replicas=brokers)
+        for number, leader in enumerate([None, brokers[0], None])
+    ]
+    answer = ClusterAnswer(cast("Any", Described({"orders": parts, "trades": parts})), [], topics=["orders"])
+    assert answer.leaderless({"trades"}) == {("orders", 0): (3, 2), ("orders", 2): (3, 2)}
+
+
+class Described:
+    """A Kafka that describes the partitions of topics."""
+
+    def __init__(self, partitions: dict[str, Any]) -> None:
+        self._partitions = partitions
+
+    def describe_topics(self, asked: Any) -> "dict[str, Future[Any]]":
+        """Return the descriptions."""
+        futures: dict[str, Future[Any]] = {name: Future() for name in self._partitions}
+        for name, future in futures.items():
+            future.set_result(SimpleNamespace(partitions=self._partitions[name]))
+        return futures

@@ -114,6 +114,20 @@ def test_it_ends_at_the_offset_or_with_the_partition(last: Batch) -> None:
     assert (found, reader.is_closed) == ([["a"], ["b"]], True)
 
 
+def test_it_tells_that_nothing_arrives() -> None:
+    """For each batch without messages, but not for the one that has the end."""
+    idle: list[str] = []
+    batches = [
+        Batch(),
+        Batch("a", next_offset=4),
+        Batch(),
+        Batch(failure=KafkaError(KafkaError._PARTITION_EOF)),
+    ]
+    native: Any = SimpleNamespace(KafkaReader=lambda *given: Reader(*batches))
+    found = read_natively(native, KAFKA, "orders.changes", 0, 0, 9, idle=lambda: idle.append("idle"))
+    assert (list(map(list, found)), idle) == ([["a"]], ["idle"] * 2)
+
+
 @pytest.mark.parametrize(
     "code",
     [KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.TOPIC_AUTHORIZATION_FAILED],
