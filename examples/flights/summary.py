@@ -38,7 +38,7 @@ class Summary(NamedTuple):
         return [
             ("facts about flights that were fed", _count(self.facts)),
             ("records that Spark wrote to Kafka", _count(self.records_in)),
-            ("  changes of single fields among them", _count(self.deltas)),
+            ("  changes of some fields among them", _count(self.deltas)),
             ("  records of Spark that Sowline refused", _count(self.dead_letters)),
             *(self._visits() if self.by_visitors else []),
             ("flights that Sowline holds", _count(self.sow_size)),

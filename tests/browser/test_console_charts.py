@@ -409,5 +409,5 @@ def test_counts_of_the_service_say_when_they_were_made(console: Console, flights
         console.button("Counts").click()
     console.page.get_by_label("Count by").select_option("/status")
     of = console.page.locator(".facets .of")
-    expect(of.first).to_have_text(re.compile(r"^counted at \d\d:\d\d:\d\d UTC$"))
+    expect(of.first).to_have_text(re.compile(r"^counted around \d\d:\d\d:\d\d UTC$"))
     expect(console.page.locator(".standing")).to_contain_text(re.compile(r"counted at \d\d:\d\d:\d\d UTC"))

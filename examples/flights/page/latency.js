@@ -89,6 +89,11 @@ export class LatencyChart {
     while (this.#samples.length && this.#samples[0][0] < this.#samples.at(-1)[0] - SHOWN_S) this.#samples.shift();
   }
 
+  /** Whether nothing came for a time that is shown. */
+  get hasGaps() {
+    return this.#lines().length > 1;
+  }
+
   /** Mark what is said of the whole run, each a text and its latency in milliseconds: the axis holds them from now on. */
   mark(marks) {
     this.#marks = marks;

@@ -4,8 +4,8 @@
 const [LATE_S, LATE_MIN_S] = [5, 60];
 /** A panel that is behind the board by more simulated seconds lags, or nothing newer happened in it, as at night. */
 const BEHIND_S = 5 * 60;
-/** A panel that lacks more real seconds of what was fed for it, and more than that, says so. */
-const LACKS_S = 0.5;
+/** A panel that lacks more real seconds of what was fed for it, and more than that, says so. A busy machine takes one. */
+const LACKS_S = 2;
 /** A feed without a speed is as fast as it can: a panel is measured as at the usual speed then. */
 const USUAL_SPEED = 3600;
 /** So many moments of what was fed are kept for each panel. */

@@ -125,11 +125,10 @@ function phaseNow() {
 }
 
 /** How the clock goes where it doesn't go at the speed of the feed. */
-function pace() {
+function pace(late) {
   const phase = phaseNow();
   if (isHeld()) return "stands still until all that was fed is here";
   if (phase === "checking" || phase === "ending") return "stands still while every record is compared";
-  const late = RUNNING.includes(phase) ? moments.late(state) : 0;
   return late ? `${lasting(late)} behind the feed` : "";
 }
 
@@ -138,17 +137,18 @@ function drawInstant() {
   const now = ended ?? Date.now() / 1000;
   const phase = phaseNow();
   document.body.dataset.phase = phase;
-  write(get("chip"), PHASES[phase] ?? outages.chip);
+  const late = RUNNING.includes(phase) ? moments.late(state) : 0;
+  write(get("chip"), PHASES[phase] ?? (phase === "live" && late ? `Live, ${seconds(late / state.speed)} behind` : outages.chip));
   write(get("pulse-title"), phase === "down" ? "Outage" : "Latency");
   // Where nothing was measured in the time of the chart, the page shows what the demo has measured before.
   const latency = chart.last ?? state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), phase === "down" ? outages.sinceWhat : `${FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live}${wholeRun}`);
+  write(get("latency-of"), phase === "down" ? `${outages.sinceWhat}. The line is the latency, and what is red an outage.` : `${FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live}${late ? "; this page shows them later" : ""}${chart.hasGaps ? "; in a gap of the line, no change came" : ""}${wholeRun}`);
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = !RUNNING.includes(phase) || isPressed;
   chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();
-  const slower = pace();
+  const slower = pace(late);
   write(get("pace"), slower);
   write(get("speed"), phase === "live" && state.speed >= SPEED_MIN && !slower ? `: each second is ${lasting(state.speed)}` : "");
 }

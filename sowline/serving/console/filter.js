@@ -183,7 +183,7 @@ function FacetOf({ counts, topic, asked, path, onFilter }) {
   return here ? html`<${Facet} path=${path} found=${here} onFilter=${onFilter} />` : html`<${FacetOfService} topic=${topic} asked=${asked} path=${path} onFilter=${onFilter} />`;
 }
 
-// Counts of the service, which come at moments of their own.
+// Counts of the service, which come at moments of their own: two of the same second may differ.
 function FacetOfService({ topic, asked, path, onFilter }) {
   const [found, error] = useCounts(topic, asked, path);
   return html`<${Facet} path=${path} found=${found?.values} time=${found?.time} error=${error} onFilter=${onFilter} />`;
@@ -206,7 +206,7 @@ function Facet({ path, found, time, error, onFilter }) {
       <li key=${String(value)}><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
         <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : isLong(value) ? rounded(value) : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
       ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
-    ${time && html`<p class="muted of">counted at ${time}</p>`}
+    ${time && html`<p class="muted of">counted around ${time}</p>`}
   </section>`;
 }
 

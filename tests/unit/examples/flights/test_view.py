@@ -118,7 +118,7 @@ def test_summary() -> None:
     assert [" ".join(line.split()) for line in lines] == [
         "facts about flights that were fed 12,345",
         "records that Spark wrote to Kafka 12,345",
-        "changes of single fields among them 6,000",
+        "changes of some fields among them 6,000",
         "records of Spark that Sowline refused 0",
         "flights that Sowline holds -",
         "records of the view delays 300",
