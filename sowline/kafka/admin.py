@@ -258,11 +258,9 @@ class Cluster:
 
     def leaderless(self, topics: Iterable[str]) -> Leaderless:
         """Return the partitions of topics that have no leader; a topic that doesn't exist has none of them."""
-        wanted = TopicCollection(sorted(set(topics)))
-        gone = SimpleNamespace(partitions=())
-        return leaderless(
-            self._ask(lambda: self._admin.describe_topics(wanted), {KafkaError.UNKNOWN_TOPIC_OR_PART: gone})
-        )
+        wanted, gone = TopicCollection(sorted(set(topics))), SimpleNamespace(partitions=())
+        known = {KafkaError.UNKNOWN_TOPIC_OR_PART: gone}
+        return leaderless(self._ask(lambda: self._admin.describe_topics(wanted), known))
 
     def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset of the first record that each partition still holds."""

@@ -1,6 +1,7 @@
 """Sends changes one by one in the order of their time, across all nodes: up to an end, or at a rate."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 
 from sowline.config.topic_definition import TopicDefinition
@@ -34,7 +35,7 @@ class PacingOutlet:
         self._forms = {name: form_of(request, topic) for name, topic in topics.items()}
         self._has_end = bookmark_range.end is not None
         self._begins_now = bookmark_range.begins_now
-        self._throttle = None if rate is None else Throttle(rate)
+        self._throttle = None if rate is None else Throttle(rate, time.monotonic, time.time_ns)
         is_conflated = request.options.conflation is not None
         self._conflating = ConflatingOutlet(outbox, request, topics, turn) if is_conflated else None
         self._sent = SentPositions()

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +26,7 @@ from sowline.kafka.retriable import RESTART_ERRORS
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.kafka_partition import changes_id
 from sowline_materializer.partition.partition import PartitionId
+from sowline_materializer.standby.statistics import StandbyStatistics
 from sowline_materializer.standby.warm_copy import ReadEvent, WarmCopy
 from sowline_materializer.store.rocksdb import RocksStore
 
@@ -50,15 +50,6 @@ QUEUE_KBYTES = 16 * 1024
 
 _FAILURES = (*RESTART_ERRORS, SowlineError, ValueError, LookupError, TypeError, OSError)
 """The errors of a disk, an event or Kafka by which a copy may fail. The worker continues without the copy."""
-
-
-@dataclass(frozen=True)
-class StandbyStatistics:
-    """Statistics of the copies: how many are warm, how many changes each has to apply, how many were taken over."""
-
-    warm: int = 0
-    behind: Mapping[PartitionId, int] = field(default_factory=dict)
-    takeovers: int = 0
 
 
 class Standby:

@@ -156,14 +156,14 @@ class Assignment:
     def follow_leaders(self, consumer: Consumer) -> None:
         """Set partitions aside that have lost a leader, and open those whose leaders are back."""
         for partition_id, leaderless in self.leaders.lost().items():
-            self._owned.set_aside(partition_id, leaderless)
+            self._owned.await_leader(partition_id, leaderless)
         if back := self.leaders.back():
             self.reopen(consumer, back)
 
     def _open_all(self, partitions: list[TopicPartition]) -> None:
         """Open partitions, and note the offsets to continue from; stopped and leaderless ones are read no more."""
         given = [(one.topic, one.partition) for one in partitions]
-        self._set_leaderless_aside(given)
+        self._await_leaders(given)
         self.opening = [one for one in given if one not in self._owned.leaderless]
         MEMORY.share_among(self._stores_at_once())
         with self._recovering() as recovering:
@@ -175,14 +175,14 @@ class Assignment:
         if self._standby is not None:
             self._standby.cover(self._owned.assigned)
 
-    def _set_leaderless_aside(self, partition_ids: Sequence[PartitionId]) -> None:
+    def _await_leaders(self, partition_ids: Sequence[PartitionId]) -> None:
         """Ask Kafka for the leaders, and set those of the partitions aside that miss one."""
         if not partition_ids:
             return
         self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
         for partition_id in partition_ids:
             if leaderless := self.leaders.missed_by(partition_id):
-                self._owned.set_aside(partition_id, leaderless)
+                self._owned.await_leader(partition_id, leaderless)
 
     def pause_halted(self, consumer: Consumer) -> None:
         """Read no more of the partitions that are stopped or leaderless since the last call."""
@@ -213,7 +213,7 @@ class Assignment:
                         with self._for_want_of_a_leader(partition_id):
                             begun = self._begin(partition_id)
                     except WithoutLeader as error:
-                        self._owned.set_aside(partition_id, error.leaderless)
+                        self._owned.await_leader(partition_id, error.leaderless)
                         continue
                     except WORKER_ENDS:
                         # Each of the others would wait as long for a Kafka that is away.

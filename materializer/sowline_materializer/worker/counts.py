@@ -9,7 +9,7 @@ from sowline.native import Core
 from sowline.runtime.metrics import Latencies
 from sowline_materializer.core.step import FOREIGN, REPEAT
 from sowline_materializer.partition.partition import PartitionId, Prepared
-from sowline_materializer.standby.standby import StandbyStatistics
+from sowline_materializer.standby.statistics import StandbyStatistics
 
 _OP = attrgetter("op")
 

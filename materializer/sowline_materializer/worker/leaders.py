@@ -1,7 +1,7 @@
 """The leaders that a worker's partitions need in Kafka: a partition waits for them, and the others continue.
 
-A partition of Kafka has no leader while every broker that has it is down. Whoever reads or writes it waits until one
-is back: a worker that waited too would hold up all of its partitions.
+A partition of Kafka has no leader while every broker that has it is down. Clients that read or write it wait until
+one is back: a worker that waited too would hold up all of its partitions.
 """
 
 from collections.abc import Iterable

@@ -83,7 +83,7 @@ class OwnedPartitions:
         try:
             yield
         except WithoutLeader as error:
-            self.set_aside(partition_id, error.leaderless)
+            self.await_leader(partition_id, error.leaderless)
         except WORKER_ENDS:
             raise
         except Exception as error:
@@ -105,7 +105,7 @@ class OwnedPartitions:
         self.stopped[partition_id] = why
         self._close(partition_id)
 
-    def set_aside(self, partition_id: PartitionId, leaderless: Leaderless) -> None:
+    def await_leader(self, partition_id: PartitionId, leaderless: Leaderless) -> None:
         """Close the partition until these of Kafka have a leader; it then continues from its checkpoint."""
         topic, number = partition_id
         log.warning(

@@ -22,7 +22,8 @@ from sowline.runtime.native import native_core
 from sowline.runtime.store_memory import MEMORY
 from sowline_materializer.emitter import Emitter
 from sowline_materializer.partition.partition import PartitionId
-from sowline_materializer.standby.standby import Standby, StandbyStatistics
+from sowline_materializer.standby.standby import Standby
+from sowline_materializer.standby.statistics import StandbyStatistics
 from sowline_materializer.topic_monitor import TopicMonitor
 from sowline_materializer.worker.assignment import Assignment, StartPhase, partition_path
 from sowline_materializer.worker.batch import BatchProcessor, LogRecords, now_ms

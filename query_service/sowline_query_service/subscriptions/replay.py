@@ -92,7 +92,7 @@ class Replay:
         self._state = context.state
         self._outbox = lives[0].outbox
         self._ends = ends or {}
-        self._throttle = None if rate is None else Throttle(rate)
+        self._throttle = None if rate is None else Throttle(rate, time.monotonic, time.time_ns)
         self._caught_up = caught_up
         self._news = asyncio.Event()
         self._sources = [

@@ -1,6 +1,5 @@
 """The rate of a replay."""
 
-import time
 from collections.abc import Callable
 
 from sowline.wire.options import ReplayRate
@@ -12,10 +11,11 @@ BURST_SECONDS = 0.1
 class Throttle:
     """Limits the rate of messages."""
 
-    def __init__(self, rate: ReplayRate, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: ReplayRate, clock: Callable[[], float], time_ns: Callable[[], int]) -> None:
+        """Begin now. `clock` returns the seconds of a monotonic clock, `time_ns` the time since 1970."""
         assert rate.amount > 0, "a replay goes on"
         self._rate = rate
-        self._clock = clock
+        self._clock, self._time_ns = clock, time_ns
         self._free = clock()
         self._first: tuple[float, int] | None = None
 
@@ -25,7 +25,7 @@ class Throttle:
         if self._rate.unit == "times":
             # A producer's time may be centuries ahead, and a replay does not wait for the future
             # (test_a_time_to_come_is_not_waited_for).
-            log_time = min(log_time, time.time_ns() // 1_000_000)
+            log_time = min(log_time, self._time_ns() // 1_000_000)
             began, first = self._first = self._first or (now, log_time)
             return max(0.0, began + (log_time - first) / 1000 / self._rate.amount - now)
         cost = size_bytes if self._rate.unit == "bytes" else 1

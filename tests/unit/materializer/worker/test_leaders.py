@@ -47,7 +47,7 @@ def test_a_partition_is_back_with_all_its_leaders() -> None:
     """Not with the one that it waited for, if another is missing by then."""
     known, owned = leaders()
     known.note({("orders", 1): (2,), ("orders.changes", 1): (2,)})
-    owned.set_aside(OTHER, {("orders", 1): (2,)})
+    owned.await_leader(OTHER, {("orders", 1): (2,)})
     assert known.back() == []
     known.note({("orders.changes", 1): (2,)})
     assert known.back() == []
