@@ -144,6 +144,8 @@ class Assignment:
     def reopen(self, consumer: Consumer, partition_ids: Sequence[PartitionId]) -> None:
         """Open partitions again, and continue from their states: their log or their definition is another one."""
         partitions = [TopicPartition(*one) for one in partition_ids]
+        # Before they are released, or the service would seem ready until Kafka has answered.
+        self.opening = list(partition_ids)
         self._release(consumer, partitions)
         self._open_all(partitions)
         # A consumer that found nothing at its offset reads the partition no more, and refuses to seek in it
@@ -163,6 +165,7 @@ class Assignment:
     def _open_all(self, partitions: list[TopicPartition]) -> None:
         """Open partitions, and note the offsets to continue from; stopped and leaderless ones are read no more."""
         given = [(one.topic, one.partition) for one in partitions]
+        self.opening = given
         self._await_leaders(given)
         self.opening = [one for one in given if one not in self._owned.leaderless]
         MEMORY.share_among(self._stores_at_once())
