@@ -12,6 +12,7 @@ from sowline.language.filter import ALL
 from sowline.language.filter.functions import FUNCTIONS
 from sowline.model.body import write_body
 from sowline.model.path import Document, Path
+from sowline.model.select import Select
 from sowline.serving.authorization.entitlements import Entitlement
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -33,9 +34,9 @@ class _Field:
     values: Counter[Any] = field(default_factory=Counter)
 
 
-def sampled_paths(topic: TopicState, most: int) -> set[str]:
-    """Return the paths of the fields of up to `most` records, evenly spread over the topic's rows."""
-    return {path for body in _sample(topic, most) for path, _ in _leaves(body)}
+def sampled_paths(topic: TopicState, most: int, select: Select | None) -> set[str]:
+    """Return the paths of the selected fields of up to `most` records, evenly spread over the topic's rows."""
+    return {path for body in _sample(topic, most) for path, _ in _leaves(_selected(body, select))}
 
 
 def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, Any]:
@@ -52,9 +53,8 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
     for sampled in _sample(topic, SAMPLE_RECORDS):
         if entitlement.filter != ALL and not entitlement.filter.matches(sampled):
             continue
-        body = sampled if select is None else orjson.loads(select.apply(write_body(sampled)))
         records += 1
-        for path, value in _leaves(body):
+        for path, value in _leaves(_selected(sampled, select)):
             if path not in fields and len(fields) >= FIELDS_MAX:
                 continue
             _note(fields.setdefault(path, _Field()), value)
@@ -99,6 +99,11 @@ def _sample(topic: TopicState, most: int) -> Iterator[Document]:
     chosen = rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
     bodies = topic.rows.bodies
     return (orjson.loads(body) for row in chosen.tolist() if (body := bodies[row]) is not None)
+
+
+def _selected(body: Document, select: Select | None) -> Document:
+    selected: Document = body if select is None else orjson.loads(select.apply(write_body(body)))
+    return selected
 
 
 def _leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -110,7 +110,10 @@ def _entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights
     paths = (*selection.order.paths, *options.grouping, *options.conflation_key)
     check_fields(entitlement, selection.filter, paths, _computed(options))
     selection = replace(
-        selection, filter=both(selection.filter, entitlement.filter), hides=entitlement.filter != ALL
+        selection,
+        filter=both(selection.filter, entitlement.filter),
+        hides=entitlement.filter != ALL,
+        readable=entitlement.select,
     )
     # A projection shows no other fields than those that were checked above.
     if options.projection:
@@ -121,7 +124,6 @@ def _entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights
     return replace(
         selection,
         options=options,
-        readable=entitlement.select,
         entitled={name: one.filter for name, one in each.items() if one.filter != ALL},
     )
 

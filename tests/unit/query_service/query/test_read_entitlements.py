@@ -12,7 +12,14 @@ from sowline.errors import SowlineError
 from sowline.language.filter import compile_filter
 from sowline.model.key import sow_key
 from sowline.model.select import parse_select
-from sowline.serving.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
+from sowline.serving.authorization.entitlements import (
+    EVERYTHING,
+    Entitlement,
+    Entitlements,
+    Rights,
+    to_read,
+    to_write,
+)
 from sowline.serving.writes.delta_requests import posted_deltas
 from sowline.serving.writes.requests import posted_writes, writes_of
 from sowline.wire.request import ReadTimeline, SowDelete
@@ -114,6 +121,22 @@ async def test_what_is_not_theirs_is_refused(command: str, fields: Json) -> None
     server = Server(definition="{name: orders, key: /id}, {name: quotes, key: /id}").loaded()
     server.state.loaded([("quotes.changes", 0)])
     assert await refused(server.connect(READER), command, **fields) == "not entitled"
+
+
+@pytest.mark.parametrize("options", ["", "grouping=[/id],projection=[/id]"])
+async def test_no_field_that_may_not_be_read_is_suggested(server: Server, options: str) -> None:
+    """A warning about an unknown field names a similar one only if the user may read it."""
+    server.put({"id": 3, "person": {"salary": 5}})
+    select = parse_select("[-/person]")
+    for rights, is_suggested in (
+        (EVERYTHING, True),
+        (Rights(to_read(Entitlement("orders", select=select))), False),
+    ):
+        client = server.connect(rights)
+        client.ask("sow", filter="/person_salary = 1", options=options)
+        begin = next(m for m in await client.read() if m["command"] == "group_begin")
+        (warning,) = begin["warnings"]
+        assert ("/person/salary" in warning) is is_suggested
 
 
 async def test_whether_a_topic_exists_is_not_disclosed(server: Server) -> None:
