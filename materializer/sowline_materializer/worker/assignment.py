@@ -22,6 +22,7 @@ from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import assign_more
+from sowline.kafka.last_eras import last_era
 from sowline.runtime.store_memory import MEMORY
 from sowline_materializer.core.fencing import Fenced
 from sowline_materializer.partition.kafka_partition import kafka_extent
@@ -251,6 +252,7 @@ class Assignment:
             ask=ask,
             first_since=partial(self._cluster.offset_at, definition.log, number),
             native=self._native,
+            first_era=lambda: last_era(self._settings.kafka_client, definition.log) + 1,
         )
         return Recovering(recovery, recovery.open, extent.log_end, start)
 
