@@ -26,9 +26,8 @@ NEVER_DELETED = -1
 """The last era of a log that was never deleted: the era after it is the first."""
 
 
-def last_era(kafka: KafkaConfig, log: str) -> int:
+def last_era(kafka: KafkaConfig, cluster: Cluster, log: str) -> int:
     """Return the era that a log of this name ended in when it was last deleted; `NEVER_DELETED` without one."""
-    cluster = Cluster(kafka)
     if LAST_ERAS not in cluster.topic_names():
         return NEVER_DELETED
     end = cluster.ends(LAST_ERAS, [0])[0]
@@ -54,7 +53,7 @@ def note_last_eras(
         # A kept log gives the same changes at the same positions again, in the era that it begins with. In a later
         # era it did not begin with its first record.
         era = _newest_era(kafka, names.changes)
-        if era > last_era(kafka, names.log) + 1:
+        if era > last_era(kafka, Cluster(kafka), names.log) + 1:
             eras[names.log] = era
     if not eras:
         return

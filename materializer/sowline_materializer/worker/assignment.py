@@ -252,7 +252,7 @@ class Assignment:
             ask=ask,
             first_since=partial(self._cluster.offset_at, definition.log, number),
             native=self._native,
-            first_era=lambda: last_era(self._settings.kafka_client, definition.log) + 1,
+            first_era=lambda: last_era(self._settings.kafka_client, self._cluster, definition.log) + 1,
         )
         return Recovering(recovery, recovery.open, extent.log_end, start)
 
