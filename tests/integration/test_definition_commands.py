@@ -203,7 +203,7 @@ def test_a_dropped_topic_goes_on_in_a_later_era(desk: Desk) -> None:
             }
             for topic, bodies in expected.items():
                 _wait_for_records(client, topic, bodies)
-            wait_for(lambda: _fanned_out(desk.kafka, f"fanout.{name}") == records, "the fanout")  # noqa: B023
+            wait_for(lambda: _fanned_out(desk.kafka, f"fanout.{name}") == records, "the fanout")  # noqa: B023 - it is called at once
             assert written[-1] == f"{name}:0@{f'{era}/' if era else ''}{count - 1}"
             for bookmark in bookmarks:
                 with pytest.raises(SowlineError) as expired:
