@@ -24,7 +24,7 @@ from itertools import repeat
 from typing import Final, Self
 
 from sowline.changes.event import Event
-from sowline.changes.progress import ChangesId
+from sowline.changes.progress import ChangesId, Progress
 from sowline.changes.wholeness import UNKNOWN_OFFSET, PlainChanges, Wholeness, is_of
 from sowline.errors import SowlineError, StartAgain
 from sowline.model.position import Position, before_the_log
@@ -65,7 +65,15 @@ def verdict(event: Event, held: Position) -> Verdict:
         return Verdict.DROP
     # A follower holds change 10 and is down while compaction removes change 11. The next event has the position 12
     # and `after` 11. A follower that took it would miss change 11 without noticing (test_the_verdict_on_an_event).
-    return Verdict.GAP if event.after > held else Verdict.TAKE
+    return Verdict.GAP if event.after > held and not _is_first(event, held) else Verdict.TAKE
+
+
+def _is_first(event: Event, held: Position) -> bool:
+    """Return whether an event is the first one of a log, and the follower holds nothing."""
+    # A log that was dropped and defined again begins in a later era, without a record of the earlier ones. What
+    # follows from the start misses nothing (test_a_log_begins_in_a_later_era).
+    is_begun = event.position.offset >= 0 or isinstance(event, Progress)
+    return is_begun and held == before_the_log() and event.after == before_the_log(event.after.era)
 
 
 def is_newer(event: Event, held: Position) -> bool:

@@ -1,6 +1,9 @@
 """The names of a topic's Kafka topics: the only place that makes one of them from another."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+LAST_ERAS: Final = "_sowline.last-eras"
+"""The Kafka topic of the eras that deleted logs ended in; only there once `sowline drop` has deleted a log."""
 
 
 class KafkaNames(NamedTuple):

@@ -110,6 +110,10 @@ class Cluster:
         loses_deltas = fanout.delta and "compact" in self.settings(name)["cleanup.policy"]
         self._settle(name, every_message | room if loses_deltas else room)
 
+    def ensure_compacted(self, name: str) -> None:
+        """Create a compacted topic of one partition if it is missing, with the brokers' default of replicas."""
+        self._create([NewTopic(name, 1, config={"cleanup.policy": "compact"})])
+
     def _create(self, topics: list[NewTopic]) -> None:
         self._change(
             lambda: self._admin.create_topics(topics, operation_timeout=ADMIN_SECONDS),

@@ -11,6 +11,7 @@ from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import silent
+from sowline.kafka.last_eras import note_last_eras
 from sowline.kafka.retriable import patiently, wait_for_result
 
 
@@ -21,6 +22,8 @@ class Leftovers(NamedTuple):
     """The log that clients published to. It has what no other topic has."""
     topics: tuple[str, ...]
     groups: tuple[str, ...]
+    logs: tuple[KafkaNames, ...] = ()
+    """The names of the logs of which the changes are among the `topics`."""
 
     @classmethod
     def of_topic(cls, settings: Settings, topics: Topics, name: str, log: str | None) -> Self:
@@ -39,7 +42,8 @@ class Leftovers(NamedTuple):
         # Without a changes topic, no service has ever had this topic: its log is somebody else's.
         has_log = own.log in there and own.changes in there
         groups = _existing_groups(settings, [f"{settings.group}{VIEWS}{name}"])
-        return cls(own.log if has_log else None, found, groups)
+        logs = tuple(one for one in (own, view) if one.log in there and one.changes in found)
+        return cls(own.log if has_log else None, found, groups, logs)
 
     @classmethod
     def of_fanout(cls, settings: Settings, name: str) -> Self:
@@ -52,6 +56,10 @@ class Leftovers(NamedTuple):
     def delete(self, settings: Settings, *, with_log: bool) -> None:
         """Delete it all; the log only `with_log`. Raise `bad topic` if Kafka refuses."""
         if names := [*self.topics, *([self.log] if self.log and with_log else [])]:
+            # First: a process that was killed in between is started again, and may find no changes then.
+            kafka, gone = settings.kafka_client, set(names)
+            kept = [one for one in self.logs if one.log not in gone]
+            note_last_eras(kafka, [one for one in self.logs if one.log in gone], kept)
             Cluster(settings.kafka_client).delete_topics(names)
         if self.groups:
             _delete_groups(settings, self.groups)

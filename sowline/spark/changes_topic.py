@@ -250,7 +250,10 @@ class ChangesTopic:
 
     def _missing(self, positions: Positions, offsets: Offsets) -> tuple[list[int], int | None]:
         """Return the partitions that lack a change after the positions, and when the first one there was written."""
-        entries = F.explode(F.array(_entry("position", ~is_again()), _entry("after", F.lit(False))))
+        # A log that was dropped and defined again begins in a later era. Its first change follows from the start.
+        from_start = [p for p, at in positions.items() if at == before_the_log()]
+        is_first = F.col("partition").isin(from_start) & (F.col("after.offset") == -1) & ~is_again()
+        entries = F.explode(F.array(_entry("position", ~is_again()), _entry("after", is_first)))
         # An event that was written again has the position of its change, not of the later write.
         found = (
             self.events(offsets, self.ends)

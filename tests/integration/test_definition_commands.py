@@ -4,14 +4,19 @@ import json
 import subprocess
 import uuid
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sowline import Client
 from sowline.config.kafka_options import kafka_config
+from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import read_range
+from sowline.kafka.messages import headers_of
 from tests.integration.command_line import SOWLINE, Up
 from tests.waiting import SECONDS_MAX, wait_for
 
@@ -163,6 +168,72 @@ def test_a_removed_topic_is_dropped(desk: Desk) -> None:
     assert not (desk.directory / "state" / "sow" / topic).exists()
     assert desk.run("drop", topic, "--yes").stdout == f"nothing is left of {topic}\n"
     assert desk.ids("orders") == [1]
+
+
+def test_a_dropped_topic_goes_on_in_a_later_era(desk: Desk) -> None:
+    """What goes by its earlier positions misses no new record: views, fanouts, and clients with bookmarks.
+
+    At first the new log is shorter than the earlier ones, then longer.
+    """
+    name = f"{desk.name}-again"
+    defined = desk.text(
+        f"- {{name: {name}, key: /id, partitions: 1}}\n"
+        "views:\n"
+        f"- {{name: {name}-plain, from: {name}, filter: '/q >= 0'}}\n"
+        f"- {{name: {name}-groups, from: {name}, grouping: [/q], projection: [COUNT(1) AS /n]}}\n"
+        f"- {{name: {name}-joined, from: {desk.name}-orders, join: [{{topic: {name}, on: /no = /id, as: x}}]}}\n"
+        "conflated:\n"
+        f"- {{name: {name}-slow, from: {name}, interval: 100ms}}\n"
+        "fanouts:\n"
+        f"- {{name: {name}, topic: {name}}}\n"
+    )
+    bookmarks: list[str] = []
+    with Client(desk.addresses["url"]) as client:
+        for era, count in enumerate((4, 2, 7)):
+            assert desk.run("apply", desk.write(defined)).returncode == 0
+            records = [{"id": number, "q": era} for number in range(count)]
+            written = [client.publish(name, record, wait=True) for record in records]
+            joined = {"x": records[2]} if count > 2 else {}
+            expected: dict[str, list[dict[str, Any]]] = {
+                name: records,
+                f"{name}-plain": records,
+                f"{name}-slow": records,
+                f"{name}-groups": [{"q": era, "n": count}],
+                f"{name}-joined": [{"id": 1, "no": 2, **joined}],
+            }
+            for topic, bodies in expected.items():
+                _wait_for_records(client, topic, bodies)
+            wait_for(lambda: _fanned_out(desk.kafka, f"fanout.{name}") == records, "the fanout")  # noqa: B023 - it is called at once
+            assert written[-1] == f"{name}:0@{f'{era}/' if era else ''}{count - 1}"
+            for bookmark in bookmarks:
+                with pytest.raises(SowlineError) as expired:
+                    next(iter(client.subscribe(name, bookmark=bookmark)))
+                assert expired.value.reason == "bookmark_expired"
+            whole = islice(client.subscribe(name, bookmark="epoch"), count)
+            assert [json.loads(one.body or b"") for one in whole] == records
+            bookmarks += [one for one in written if one is not None]
+            assert desk.run("apply", desk.write(desk.text())).returncode == 0
+            assert desk.run("drop", name, "--yes").returncode == 0
+
+
+def _wait_for_records(client: Client, topic: str, bodies: list[dict[str, Any]]) -> None:
+    def found() -> list[dict[str, Any]]:
+        return [json.loads(one.body) for one in client.sow(topic) if one.command == "sow"]
+
+    wait_for(lambda: sorted(found(), key=str) == sorted(bodies, key=str), f"the records of {topic}")
+
+
+def _fanned_out(kafka: str, topic: str) -> list[dict[str, Any]]:
+    """Return the records that a reader of a fanout's topic holds."""
+    held: dict[str, dict[str, Any]] = {}
+    config = kafka_config(kafka)
+    for messages in read_range(config, topic, 0, 0, Cluster(config).ends(topic, [0])[0]):
+        for message in messages:
+            about = json.loads(dict(headers_of(message) or ())["sow"] or b"")
+            held.pop(about["sow_key"], None)
+            if about["command"] != "oof":
+                held[about["sow_key"]] = json.loads(message.value() or b"")
+    return sorted(held.values(), key=lambda one: one["id"])
 
 
 def test_services_that_do_not_answer_are_named(desk: Desk) -> None:

@@ -72,6 +72,10 @@ class AdminClient:
         ]
         return SimpleNamespace(topic_id=f"{name}-{broker.parts[name, 0].generation}", partitions=partitions)
 
+    def list_topics(self, *_: Any, **__: Any) -> Any:
+        """Return the names of topics."""
+        return SimpleNamespace(topics={topic: None for topic, _ in self._broker.parts})
+
     def _answer(self, answer: Any) -> Any:
         """Return the future of an answer; some take up to a second, unless somebody waits for them."""
         chance = self._process.chance

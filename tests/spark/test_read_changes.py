@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from sowline.errors import SowlineError
 from sowline.language.emodb.writes import Writes
 from sowline.model.bookmark import format_position
-from sowline.model.position import Position
+from sowline.model.position import Position, before_the_log
 from sowline.spark import read_changes
 from tests.spark.changes import Story, Written, again
 from tests.spark.conftest import Collect
@@ -143,3 +143,20 @@ def test_repeats(spark: SparkSession, kafka: str, prefix: str, collect: Collect)
     assert names_of(collect(frame)) == ["0", "0", "1", "1", "2", "3"]
     once = frame.withWatermark("written", "1 hour").dropDuplicatesWithinWatermark(["sow_key", "bookmark"])
     assert names_of(collect(once)) == ["0", "1", "2", "3"]
+
+
+def test_a_log_that_begins_in_a_later_era(
+    spark: SparkSession, kafka: str, prefix: str, collect: Collect
+) -> None:
+    """From the start, nothing is missing; after a bookmark of the log before it, everything is."""
+    written = Written(kafka, f"{prefix}orders")
+    story = Story(era=1, after=before_the_log(1))
+    story.progress(-1)
+    for offset in (0, 1):
+        story.change(offset, "a", b'{"id":"a"}')
+    written.write(*story.events)
+    read = partial(read_changes, spark, written.log, schema=SCHEMA, kafka=kafka)
+    assert names_of(collect(read(start=written.at(before_the_log())))) == ["1/0", "1/1"]
+    with pytest.raises(SowlineError) as error:
+        read(start=written.at(Position(0, 0)))
+    assert error.value.reason == "bookmark_expired"

@@ -38,6 +38,7 @@ class Recovery:
     A `copy` is the local store if it is already open. `native` is the module of the native core. `ask` returns the
     present extent of the partition in Kafka. `first_since` returns the offset of the log's first record at or after a
     log time (ms). It is needed to recognize a log that was cut, and has grown again beyond the state's position.
+    `first_era` returns the era that the log begins with.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - all that a partition is recovered from
@@ -53,8 +54,10 @@ class Recovery:
         ask: Callable[[], KafkaExtent] | None = None,
         first_since: Callable[[int], int] | None = None,
         native: ModuleType | None = None,
+        first_era: Callable[[], int] = lambda: 0,
     ) -> None:
         self._native = native
+        self._first_era = first_era
         self._definition = definition
         self._partition = partition
         self._path = path
@@ -287,7 +290,7 @@ class Recovery:
                 "neither local state nor a changes topic for the records before it. To continue without them, start "
                 "with --accept-loss",
             )
-        start = Position(0, self._extent.log_start - 1)
+        start = Position(self._first_era(), self._extent.log_start - 1)
         limits = self._first_limits()
         checkpoint = Checkpoint(
             position=start,

@@ -22,6 +22,7 @@ from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import assign_more
+from sowline.kafka.last_eras import last_era
 from sowline.kafka.retriable import NO_LEADER
 from sowline.runtime.store_memory import MEMORY
 from sowline_materializer.core.fencing import Fenced
@@ -301,6 +302,7 @@ class Assignment:
             ask=ask,
             first_since=partial(self._cluster.offset_at, definition.log, number),
             native=self._native,
+            first_era=lambda: last_era(self._settings.kafka_client, self._cluster, definition.log) + 1,
         )
         return Recovering(recovery, recovery.open, extent.log_end, start)
 

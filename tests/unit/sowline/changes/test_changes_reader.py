@@ -18,7 +18,7 @@ from sowline.changes.changes_reader import (
 )
 from sowline.changes.event import Event
 from sowline.changes.progress import Progress
-from sowline.model.position import Position
+from sowline.model.position import Position, before_the_log
 
 
 def change(position: Position, after: Position) -> Change:
@@ -62,6 +62,26 @@ def test_the_verdict_on_an_event(
             takes(event, HELD)
     else:
         assert takes(event, HELD) is (expected is Verdict.TAKE)
+
+
+@pytest.mark.parametrize(
+    ("position", "after", "expected"),
+    [
+        (Position(2, 0), Position(2, -1), Verdict.TAKE),
+        (Position(2, 7), Position(2, -1), Verdict.TAKE),
+        (Position(2, 7), Position(2, 6), Verdict.GAP),
+        (Position(2, 7), Position(1, 6), Verdict.GAP),
+    ],
+)
+def test_a_log_begins_in_a_later_era(position: Position, after: Position, expected: Verdict) -> None:
+    """What follows from the start takes its first event. What holds a change of the deleted log has a gap."""
+    first = change(position, after)
+    assert verdict(first, before_the_log()) is expected
+    assert verdict(first, Position(0, 0)) is verdict(first, Position(1, 3)) is Verdict.GAP
+    assert verdict(progress(Position(2, -1), Position(2, -1)), before_the_log()) is Verdict.TAKE
+    # A deletion that the owner repairs tells nothing of the changes before it.
+    repaired = replace(change(Position(2, -1), Position(2, -1)), op=AGAIN)
+    assert verdict(repaired, before_the_log()) is Verdict.GAP
 
 
 def at(offset: int) -> Position:

@@ -53,6 +53,7 @@ FOUND = {
 CALLS: dict[str, Callable[[Cluster], Any]] = {
     "ensure_topic": lambda cluster: cluster.ensure_topic(ORDERS),
     "ensure_fanout": lambda cluster: cluster.ensure_fanout(TOPICS.fanouts[0], ORDERS),
+    "ensure_compacted": lambda cluster: cluster.ensure_compacted("eras"),
     "settings": lambda cluster: cluster.settings("orders"),
     "topic_names": lambda cluster: sorted(cluster.topic_names()),
     "delete_topics": lambda cluster: cluster.delete_topics(["old"]),
