@@ -17,8 +17,8 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import StartAgain
 from sowline.kafka.clients import exact_producer, served
-from sowline.kafka.cluster_answer import KafkaPartition
 from sowline.kafka.leader_watch import LeaderWatch
+from sowline.kafka.leaderless import KafkaPartition
 from sowline.kafka.retriable import AWAY
 from sowline.native import raise_unless_panic
 from sowline_materializer.core.step import DeadLetter, Forward

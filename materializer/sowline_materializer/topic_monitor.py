@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from sowline.changes.progress import ChangesId
 from sowline.kafka.admin import Cluster
-from sowline.kafka.cluster_answer import ClusterAnswer, Leaderless, RepeatedQuestion
+from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
+from sowline.kafka.leaderless import Leaderless
 from sowline_materializer.partition.partition import PartitionId
 
 LOOK_SECONDS: Final = 3.0

@@ -1,6 +1,6 @@
 """Writes the history of a workload while it runs, and keeps it for the judge."""
 
-import time
+from collections.abc import Callable
 from typing import IO
 
 from sowline.check.history import Event, MessageRead, event_line
@@ -10,15 +10,16 @@ from sowline.wire.client_message import Message
 class Recorder:
     """Notes events in the order in which they happen in this process."""
 
-    def __init__(self, file: IO[bytes] | None = None) -> None:
+    def __init__(self, clock: Callable[[], float], file: IO[bytes] | None = None) -> None:
+        """Begin now; `clock` returns the seconds of a monotonic clock."""
         self.events: list[Event] = []
         self._file = file
-        self._begun = time.monotonic()
+        self._clock, self._begun = clock, clock()
 
     @property
     def now(self) -> float:
         """The seconds since the history began."""
-        return round(time.monotonic() - self._begun, 6)
+        return round(self._clock() - self._begun, 6)
 
     def note(self, event: Event) -> None:
         """Note an event."""

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -112,7 +113,7 @@ async def _empty(topic: str, client: AsyncClient, patience: Patience) -> None:
 
 async def _begin(options: WorkloadOptions, client: AsyncClient, patience: Patience) -> HistoryBegin:
     """Empty the topics; return the first event, with the bookmarks at which they have no records."""
-    queries, topics = WorkloadQueries("begin", client, Recorder(), patience), []
+    queries, topics = WorkloadQueries("begin", client, Recorder(time.monotonic), patience), []
     for name in options.topics.written:
         await _empty(name, client, patience)
         _, messages = await queries.collect(Ask("sow", name, at_least=_of(client.effect, name)))

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -132,11 +133,11 @@ def check(
 
 def _run(options: WorkloadOptions, history: Path | None) -> Sequence[Event]:
     if history is None:
-        recorder = Recorder()
+        recorder = Recorder(time.monotonic)
         asyncio.run(run_workload(options, recorder))
     else:
         with history.open("wb") as file:
-            recorder = Recorder(file)
+            recorder = Recorder(time.monotonic, file)
             asyncio.run(run_workload(options, recorder))
     return recorder.events
 

@@ -33,7 +33,8 @@ from sowline.config.topic_definition import TopicDefinition
 from sowline.config.topics import Topics
 from sowline.errors import SowlineError
 from sowline.kafka.clients import silent
-from sowline.kafka.cluster_answer import ClusterAnswer, Leaderless, known_offset, leaderless
+from sowline.kafka.cluster_answer import ClusterAnswer, known_offset
+from sowline.kafka.leaderless import Leaderless, leaderless
 from sowline.kafka.retriable import (
     ADMIN_SECONDS,
     LOOK_AGAIN,
@@ -307,15 +308,11 @@ class Cluster:
 
     def groups_reading(self, topic: str) -> list[str]:
         """Return the consumer groups of which a member has a partition of the topic, by name."""
-        listed = self._patiently(self._groups_at_work)
-        members = self._members([one.group_id for one in listed])
-        partitions = {
-            name: [p for one in of for p in one.assignment.topic_partitions] for name, of in members.items()
-        }
+        members = self._members([one.group_id for one in self._patiently(self._groups_at_work)])
         return sorted(
             name
-            for name, of in partitions.items()
-            if any(topic_partition.topic == topic for topic_partition in of)
+            for name, of in members.items()
+            if any(p.topic == topic for one in of for p in one.assignment.topic_partitions)
         )
 
     def _groups_at_work(self) -> list[Any]:

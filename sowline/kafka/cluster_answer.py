@@ -15,17 +15,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from sowline.kafka.leaderless import Leaderless, leaderless
 from sowline.kafka.retriable import ANSWER_SECONDS, is_retriable
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-
-KafkaPartition = tuple[str, int]
-"""A Kafka topic and the number of one of its partitions."""
-
-Leaderless = Mapping[KafkaPartition, tuple[int, ...]]
-"""Partitions without a leader, each with the ids of the brokers that have it."""
 
 
 class ClusterAnswer:
@@ -142,16 +137,6 @@ class RepeatedQuestion:
     def forget(self) -> None:
         """Drop a pending answer: it describes the topics as they were before."""
         self._asked = None
-
-
-def leaderless(described: Mapping[str, Any]) -> Leaderless:
-    """Return the partitions without a leader among those of Kafka's descriptions, which are given by topic."""
-    return {
-        (topic, partition.id): tuple(broker.id for broker in partition.replicas)
-        for topic, about in described.items()
-        for partition in about.partitions
-        if partition.leader is None
-    }
 
 
 def _known_offsets(

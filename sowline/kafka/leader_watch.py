@@ -8,7 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.admin import Cluster
-from sowline.kafka.cluster_answer import ClusterAnswer, KafkaPartition, Leaderless, RepeatedQuestion
+from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
+from sowline.kafka.leaderless import KafkaPartition, Leaderless
 
 PATIENCE_SECONDS: Final = 2.0
 """How long a wait lasts before Kafka is asked for the leaders, and the interval of the questions."""

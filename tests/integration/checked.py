@@ -1,6 +1,7 @@
 """A real system with the topics of `sowline check`, and runs of the checker against it."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ class CheckedSystem:
         recorder: Recorder | None = None,
     ) -> tuple[Judgment, Sequence[Event]]:
         """Run the workload, maybe with topics that name other fanouts, and judge its history."""
-        recorder = Recorder() if recorder is None else recorder
+        recorder = Recorder(time.monotonic) if recorder is None else recorder
         options = WorkloadOptions(
             {"url": url or self.front.url},
             topics or self.topics,

@@ -249,7 +249,7 @@ def running_topology(topology: Topology) -> Iterator[RunningTopology]:
 
 def run_once(running: RunningTopology, fault: str, seed: int, out: Path) -> RunCounts:
     """Run the workload while a fault happens; keep the history if a guarantee was broken."""
-    over, recorder = threading.Event(), Recorder()
+    over, recorder = threading.Event(), Recorder(time.monotonic)
     injected = InjectedFault(running, random.Random(seed), over, recorder)
     with ThreadPoolExecutor(1) as pool:
         count = pool.submit(injected.again_and_again, FAULTS[fault])

@@ -34,8 +34,8 @@ from sowline_materializer.standby.standby import Standby
 from sowline_materializer.store.cache import RecordCache
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
-from sowline_materializer.worker.leaders import Leaders
-from sowline_materializer.worker.owned import WORKER_ENDS, OwnedPartitions, WithoutLeader
+from sowline_materializer.worker.leaders import Leaders, WithoutLeader
+from sowline_materializer.worker.owned import WORKER_ENDS, OwnedPartitions
 from sowline_materializer.worker.repair import Repair
 from sowline_materializer.worker.schemas import Schemas
 

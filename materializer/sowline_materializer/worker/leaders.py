@@ -4,18 +4,58 @@ A partition of Kafka has no leader while every broker that has it is down. Clien
 one is back: a worker that waited too would hold up all of its partitions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from sowline.kafka.cluster_answer import KafkaPartition, Leaderless
+from sowline.config.topic_definition import TopicDefinition
+from sowline.kafka.leaderless import KafkaPartition, Leaderless
 from sowline.kafka.topic_settings import kafka_topics
 from sowline_materializer.partition.partition import PartitionId
-from sowline_materializer.worker.owned import OwnedPartitions, WithoutLeader
+
+
+class WithoutLeader(Exception):
+    """A partition can't be applied while partitions of Kafka have no leader; nothing of it was written since its
+    checkpoint.
+    """
+
+    def __init__(self, leaderless: Leaderless) -> None:
+        super().__init__(why_it_waits(leaderless))
+        self.leaderless = leaderless
+
+
+def why_it_waits(leaderless: Leaderless) -> str:
+    """Return what a partition that needs a leader waits for, and what to do."""
+    names = " and ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
+    brokers = ", ".join(map(str, sorted({id for ids in leaderless.values() for id in ids})))
+    return (
+        f"waiting for a leader of {names} in Kafka: start a broker that has it ({brokers}); the partition then"
+        " continues by itself, and nothing is lost"
+    )
+
+
+class PartitionStates(Protocol):
+    """What `Leaders` needs of the partitions that a worker owns."""
+
+    @property
+    def definitions(self) -> Mapping[str, TopicDefinition]:
+        """The definitions of the topics, by their log topics."""
+        ...
+
+    @property
+    def partitions(self) -> Mapping[PartitionId, object]:
+        """The open partitions."""
+        ...
+
+    @property
+    def leaderless(self) -> Mapping[PartitionId, Leaderless]:
+        """The partitions of Kafka for whose leaders a partition waits."""
+        ...
 
 
 class Leaders:
     """What a worker knows of the partitions without a leader, and which of its own need one."""
 
-    def __init__(self, owned: OwnedPartitions) -> None:
+    def __init__(self, owned: PartitionStates) -> None:
         self._owned = owned
         self._leaderless: Leaderless = {}
 

@@ -8,38 +8,19 @@ import structlog
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError, fault_sentence
-from sowline.kafka.cluster_answer import Leaderless
+from sowline.kafka.leaderless import Leaderless
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline_materializer.core.errors import NotApplicable
 from sowline_materializer.partition.owner_commands import OwnerCommands
 from sowline_materializer.partition.partition import Partition, PartitionId
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
+from sowline_materializer.worker.leaders import WithoutLeader, why_it_waits
 
 log = structlog.get_logger()
 
 WORKER_ENDS: Final = (*RESTART_ERRORS, MemoryError, OSError)
 """Errors that say nothing about one partition: they end the worker, and the next one continues."""
-
-
-class WithoutLeader(Exception):
-    """A partition can't be applied while partitions of Kafka have no leader; nothing of it was written since its
-    checkpoint.
-    """
-
-    def __init__(self, leaderless: Leaderless) -> None:
-        super().__init__(why_it_waits(leaderless))
-        self.leaderless = leaderless
-
-
-def why_it_waits(leaderless: Leaderless) -> str:
-    """Return what a partition that needs a leader waits for, and what to do."""
-    names = " and ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
-    brokers = ", ".join(map(str, sorted({id for ids in leaderless.values() for id in ids})))
-    return (
-        f"waiting for a leader of {names} in Kafka: start a broker that has it ({brokers}); the partition then"
-        " continues by itself, and nothing is lost"
-    )
 
 
 class OwnedPartitions:

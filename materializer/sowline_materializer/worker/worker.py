@@ -29,7 +29,8 @@ from sowline_materializer.worker.assignment import Assignment, StartPhase, parti
 from sowline_materializer.worker.batch import BatchProcessor, LogRecords, now_ms
 from sowline_materializer.worker.counts import Counts, WorkerStatistics
 from sowline_materializer.worker.flush import Flush
-from sowline_materializer.worker.owned import OwnedPartitions, why_it_waits
+from sowline_materializer.worker.leaders import why_it_waits
+from sowline_materializer.worker.owned import OwnedPartitions
 from sowline_materializer.worker.redefinitions import Redefinitions
 from sowline_materializer.worker.repair import Repair
 from sowline_materializer.worker.replaced_logs import ReplacedLogs

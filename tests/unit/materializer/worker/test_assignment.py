@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sowline.config.topic_definition import TopicDefinition, define_topic
 from sowline.errors import SowlineError
-from sowline.kafka.cluster_answer import KafkaPartition
+from sowline.kafka.leaderless import KafkaPartition
 from sowline.model.position import Position
 from sowline_materializer.core.errors import StoreDamaged
 from sowline_materializer.partition.partition import PartitionId

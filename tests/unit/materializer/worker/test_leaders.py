@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sowline.config.topics import parse_topics
-from sowline_materializer.worker.leaders import Leaders
-from sowline_materializer.worker.owned import OwnedPartitions, WithoutLeader
+from sowline_materializer.worker.leaders import Leaders, WithoutLeader
+from sowline_materializer.worker.owned import OwnedPartitions
 
 TOPICS = parse_topics(
     "topics: [{name: orders, key: /id, partitions: 2}, {name: fix, key: /id, message_type: fix}]"

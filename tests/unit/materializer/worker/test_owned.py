@@ -13,7 +13,8 @@ from sowline_materializer.core.errors import NotApplicable, StoreDamaged
 from sowline_materializer.core.fencing import Fenced
 from sowline_materializer.emitter import NotWritten
 from sowline_materializer.store.errors import DiskFull
-from sowline_materializer.worker.owned import OwnedPartitions, WithoutLeader, why_it_waits
+from sowline_materializer.worker.leaders import WithoutLeader, why_it_waits
+from sowline_materializer.worker.owned import OwnedPartitions
 
 ONE, OTHER = ("orders", 0), ("orders", 1)
 
