@@ -309,11 +309,7 @@ class Cluster:
     def groups_reading(self, topic: str) -> list[str]:
         """Return the consumer groups of which a member has a partition of the topic, by name."""
         members = self._members([one.group_id for one in self._patiently(self._groups_at_work)])
-        return sorted(
-            name
-            for name, of in members.items()
-            if any(p.topic == topic for one in of for p in one.assignment.topic_partitions)
-        )
+        return sorted(name for name, of in members.items() if topic in _topics_of(of))
 
     def _groups_at_work(self) -> list[Any]:
         listed = wait_for_result(self._admin.list_consumer_groups(states=_AT_WORK))
@@ -399,3 +395,8 @@ def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
             log.warning("waiting for Kafka", why=str(error))
             stop.wait(AGAIN_SECONDS)
     return False
+
+
+def _topics_of(members: Iterable[Any]) -> set[str]:
+    """Return the topics of which the members of a group have partitions."""
+    return {p.topic for member in members for p in member.assignment.topic_partitions}
