@@ -173,7 +173,11 @@ class Query:
             async for _ in self.matches_in(topic_slice):
                 pass
             matches = self.result.matches - before
-            explained.append(topic_slice.explained(counts=not self._selection.hides) | {"matches": matches})
+            found = topic_slice.explained(counts=not self._selection.hides)
+            if self._selection.hides and self._selection.readable is not None:
+                # The filter of an entitlement may use fields that the user may not read.
+                found = {name: found[name] for name in ("topic", "access_path")}
+            explained.append(found | {"matches": matches})
         return explained
 
     async def matches(self) -> AsyncIterator[tuple[TopicSlice, RowNumbers]]:

@@ -124,6 +124,17 @@ async def test_what_is_not_theirs_is_refused(command: str, fields: Json) -> None
 
 
 @pytest.mark.parametrize("options", ["", "grouping=[/id],projection=[/id]"])
+async def test_the_filter_of_an_entitlement_is_not_explained(server: Server, options: str) -> None:
+    """It may compare fields that the user may not read with values that all visible records have."""
+    mine = Entitlement("orders", compile_filter("/desk = 'NY'"), parse_select("[-/desk]"))
+    client = server.connect(Rights(to_read(mine)))
+    client.ask("explain", options=options)
+    (message,) = await client.read()
+    assert message["access_paths"][0]["matches"] == 1
+    assert "desk" not in json.dumps(message)
+
+
+@pytest.mark.parametrize("options", ["", "grouping=[/id],projection=[/id]"])
 async def test_no_field_that_may_not_be_read_is_suggested(server: Server, options: str) -> None:
     """A warning about an unknown field names a similar one only if the user may read it."""
     server.put({"id": 3, "person": {"salary": 5}})
