@@ -166,7 +166,7 @@ OUTAGE_SHOWN = r"""() => {
   return text("#chip") === "Materializer dead"
     && /^\d+\.\d s$/.test(text("#latency"))
     && text("#latency") === text("#latencies .outage-label")
-    && text("#latency-of") === "since it was killed"
+    && text("#latency-of").startsWith("since it was killed. ")
     && text("#pace") === "stands still until all that was fed is here"
     && text("#speed") === ""
     && panels.length === 4
