@@ -5,17 +5,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import orjson
 from msgspec import structs
 
 from sowline.changes.change import Change
 from sowline.errors import SowlineError
+from sowline.language.filter import Filter
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.worker_thread import in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
 from sowline.subscriptions.engine.shown import as_sent
-from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, left
+from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, hidden, left
 from sowline.subscriptions.live.conflation import SlowRecipient
 from sowline.subscriptions.live.put_payload import put_payload
 from sowline.wire.request import Sow
@@ -171,9 +173,15 @@ class ReplacementQuery(Query):
             if not ChangeView(first, topic.metadata).matched_before(before):
                 continue
             if now is None or not ChangeView(last, topic.metadata).matches_now(now):
-                delivery = left(structs.replace(last, previous=first.previous, correlation=None))
                 entitlement = self._held.selection.entitled.get(topic.definition.name)
-                delivery = as_sent(delivery, entitlement, is_conflated=topic.definition.is_conflated)
+                # Whether it was deleted once it was hidden is not for this user
+                # (test_what_happened_to_a_hidden_record_is_not_disclosed).
+                if entitlement is not None and _ended_hidden(last, entitlement):
+                    assert first.previous is not None, "what matched was there"
+                    delivery = hidden(first.previous)
+                else:
+                    delivery = left(structs.replace(last, previous=first.previous, correlation=None))
+                    delivery = as_sent(delivery, entitlement, is_conflated=topic.definition.is_conflated)
                 self.leaving.append(Leaving(topic.definition.name, key, delivery))
 
     async def send_leaving(self, to: SlowRecipient, *, has_group: bool) -> None:
@@ -223,6 +231,15 @@ class _Changed:
             first.setdefault(change.sow_key, change)
         last = {change.sow_key: change for _, change in changes}
         return cls(first, last, np.sort(topic.rows.found(list(first))))
+
+
+def _ended_hidden(last: Change, entitlement: Filter) -> bool:
+    """Return whether a change ended a record that the user could not see just before it."""
+    return (
+        last.body is None
+        and last.previous is not None
+        and not entitlement.matches(orjson.loads(last.previous))
+    )
 
 
 async def _rows(positions: AsyncIterator[RowNumbers], topic_slice: TopicSlice) -> RowNumbers:

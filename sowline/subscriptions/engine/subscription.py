@@ -221,7 +221,12 @@ def entitled(delivery: Delivery, filter: Filter) -> Delivery:
     )
     # Neither the correlation nor the metadata of the new write: the user may not know of it
     # (test_the_correlation_of_the_command_goes_along).
-    return Delivery(OOF, delivery.previous, ENTITLEMENT, delivery.previous)
+    return hidden(delivery.previous)
+
+
+def hidden(held: bytes) -> Delivery:
+    """Return the message for a user who may no longer see a record, and has this body of it."""
+    return Delivery(OOF, held, ENTITLEMENT, held)
 
 
 def is_sent_before(filter: Filter) -> bool:

@@ -203,6 +203,25 @@ async def test_what_left_while_no_client_listened(server: Server, way: Json) -> 
     assert leaving(await again.read()) == [as_it_was]
 
 
+@pytest.mark.parametrize("way", WAYS[:2])
+async def test_what_happened_to_a_hidden_record_is_not_disclosed(server: Server, way: Json) -> None:
+    """A record that was hidden and then deleted, while nobody listened, was hidden."""
+    asked = {"command": "sow_and_subscribe", "sub_id": "s", **way}
+    client = server.connect(TRADER)
+    client.ask(**asked)
+    bookmark = next(m["bookmark"] for m in await client.read() if m["command"] == "group_end")
+    client.ask("pause", sub_id="s")
+    await client.read()
+    server.put({"id": 1, "desk": "LN", "name": "secret", "n": 1})
+    server.put(None, key=1)
+    hidden = [(key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})]
+    client.ask(**asked | {"options": "oof,replace", "filter": "/n < 5"})
+    assert leaving(await client.read()) == hidden
+    again = server.connect(TRADER)
+    again.ask(**asked, bookmark=bookmark)
+    assert leaving(await again.read()) == hidden
+
+
 @pytest.mark.parametrize("rights", [TRADER, READER])
 async def test_groups_instead_of_a_page(server: Server, rights: Rights) -> None:
     """The records that leave with it are not told in the form of groups, which leaves out nothing."""
