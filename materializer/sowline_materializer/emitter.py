@@ -187,7 +187,7 @@ class Emitter:
         """Wait until Kafka has everything; raise `NotWritten` if it never will, or if the service stops.
 
         Also raise it if a partition has no leader. The others' events would wait as long, because they are
-        acknowledged together. The next worker sets aside what needs that leader.
+        acknowledged together. In the next worker, the partitions that need that leader wait for it.
         """
         while self._served(self._producer.flush, 0.5):
             self._go_on()

@@ -297,7 +297,7 @@ def test_a_phone_has_its_controls_behind_a_button(console: Console, flights: Ser
     console.chart(flights.name, "records by status", by="/status")
     by = page.get_by_role("combobox", name="By", exact=True)
     expect(by).to_be_hidden()
-    button.click()
+    console.button("Set up", exact=True).click()
     expect(by).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     console.go(f"grid/{flights.name}", filter="/carrier = = 1")

@@ -204,20 +204,30 @@ def test_views_outlive_their_service(served: Served, running: Service) -> None:
         served.settle(topic)
         for view, follower, reading in zip(views, followers, READINGS, strict=True):
             expected = found(client, topic, reading)
-            wait_until_equal(view, expected)
-            called = dict(follower.records)
-            assert called == expected, circumstances(served, view, topic, found(client, topic, reading))
+            # Partitions catch up one after another. With a filter, the view may equal the query for a moment, and
+            # then take another partition's records, which end later: after that moment, the callbacks have them.
+            wait_for_both(served, topic, view, follower, expected)
             if "order_by" in reading:
                 order = parse_order(reading["order_by"])
                 assert list(view) == sorted(view, key=lambda key, v=view: order.key(v[key], key.encode()))  # type: ignore[misc]
             view.close()
 
 
-def circumstances(served: Served, view: LocalView, topic: str, found: dict[str, Any]) -> str:
-    """Return what shows whether the callbacks, the view, the query or the log is late, which no seed repeats."""
+def circumstances(served: Served, view: LocalView, topic: str) -> str:
+    """Return what shows whether the view or the log is late, which no seed repeats."""
     ends = served.system.cluster.newest_ends(served.system.topic(topic).log, range(2))
     held = served.system.bookmark(served.url, topic)
-    return f"{ids(view)} in the view, {ids(found)} found now, {view.error=}, {held=}, {ends=}"
+    return f"{ids(view)} in the view, {view.error=}, {held=}, {ends=}"
+
+
+def wait_for_both(
+    served: Served, topic: str, view: LocalView, follower: Follower, expected: dict[str, Any]
+) -> None:
+    """Wait until a view and its callbacks have shown these records after one step, or fail saying what differs."""
+    try:
+        view.wait_for(lambda view: dict(view) == expected == follower.records, SECONDS_MAX)
+    except TimeoutError:
+        assert (dict(view), follower.records) == (expected, expected), circumstances(served, view, topic)
 
 
 def wait_until_equal(view: LocalView, expected: dict[str, Any]) -> None:

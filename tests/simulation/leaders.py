@@ -1,6 +1,6 @@
-"""Leaders that go and come back: Kafka says of some partitions that they have none, and takes their records anyway.
+"""Leaders that go and come back: Kafka reports some partitions without a leader, and still takes their records.
 
-What is written and read is the same, so that a worker may set a partition aside at any moment.
+What is written and read stays the same, so a worker may let a partition wait at any moment.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ STEPS_MAX: Final = 20
 
 
 def answered_by(broker: Broker) -> list[AbstractContextManager[object]]:
-    """Return what must be entered for a broker to say at once who has no leader, whatever the chance of a process."""
+    """Return patches with which a broker reports at once which partitions have no leader."""
 
     def leaderless(topics: Iterable[str]) -> dict[tuple[str, int], tuple[int, ...]]:
         names = set(topics)
@@ -41,7 +41,7 @@ def answered_by(broker: Broker) -> list[AbstractContextManager[object]]:
 
 
 class LeaderPlay:
-    """What lost leaders add to a simulation. They take their luck from a generator of their own."""
+    """What lost leaders add to a simulation. They have their own random generator."""
 
     def __init__(self, world: "Simulation", chance: Random) -> None:
         self._world = world

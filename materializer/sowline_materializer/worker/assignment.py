@@ -157,7 +157,7 @@ class Assignment:
         self.opening = []
 
     def follow_leaders(self, consumer: Consumer) -> None:
-        """Set partitions aside that have lost a leader, and open those whose leaders are back."""
+        """Close partitions that have lost a leader until it is back, and open those whose leaders are back."""
         for partition_id, leaderless in self.leaders.lost().items():
             self._owned.await_leader(partition_id, leaderless)
         if back := self.leaders.back():
@@ -180,7 +180,7 @@ class Assignment:
             self._standby.cover(self._owned.assigned)
 
     def _await_leaders(self, partition_ids: Sequence[PartitionId]) -> None:
-        """Ask Kafka for the leaders, and set those of the partitions aside that miss one."""
+        """Ask Kafka for the leaders, and let the partitions that lack one wait for it."""
         if not partition_ids:
             return
         self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
@@ -214,7 +214,7 @@ class Assignment:
             try:
                 for partition_id in self.opening:
                     try:
-                        with self._for_want_of_a_leader(partition_id):
+                        with self._checking_leaders(partition_id):
                             begun = self._begin(partition_id)
                     except WithoutLeader as error:
                         self._owned.await_leader(partition_id, error.leaderless)
@@ -239,7 +239,7 @@ class Assignment:
         topic, number = partition_id
         if partition_id in self._owned.leaderless:
             return OFFSET_END
-        with self._owned.guarded(partition_id), self._for_want_of_a_leader(partition_id):
+        with self._owned.guarded(partition_id), self._checking_leaders(partition_id):
             partition = self.opened(partition_id, recovering.pop(partition_id, None))
             self._owned.add(partition_id, partition)
             position = partition.checkpoint.position
@@ -248,7 +248,7 @@ class Assignment:
         return OFFSET_END
 
     @contextmanager
-    def _for_want_of_a_leader(self, partition_id: PartitionId) -> Iterator[None]:
+    def _checking_leaders(self, partition_id: PartitionId) -> Iterator[None]:
         """Raise `WithoutLeader` in place of Kafka's error if the partition has just lost a leader."""
         try:
             yield

@@ -33,7 +33,7 @@ def test_a_partition_needs_its_log_and_its_changes(topic: str) -> None:
 
 
 def test_a_record_needs_what_it_is_written_to() -> None:
-    """The topic of dead letters stops only who has one."""
+    """Only a partition with a dead letter needs the topic of dead letters."""
     known, _ = leaders(ONE)
     known.note({("orders.dead", 0): (2,)})
     assert known.lost() == {}
@@ -56,7 +56,7 @@ def test_a_partition_is_back_with_all_its_leaders() -> None:
 
 
 def test_topics_are_asked_for_until_all_have_a_leader() -> None:
-    """At first, those that owners read or write; then those that miss one, also if nobody owns them."""
+    """At first, all topics that owners read or write; later, those that lack a leader, also without an owner."""
     known, _ = leaders()
     names = ("orders", "orders.changes", "orders.dead", "fix", "fix.changes", "fix.dead", "fix.schemas")
     assert known.needed_topics() == set(names)
