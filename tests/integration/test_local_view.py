@@ -206,36 +206,20 @@ def test_views_outlive_their_service(served: Served, running: Service) -> None:
             expected = found(client, topic, reading)
             # Partitions catch up one after another. With a filter, the view may equal the query for a moment, and
             # then take another partition's records, which end later: after that moment, the callbacks have them.
-            wait_for_both(served, topic, view, follower, expected)
+            wait_until_equal(view, expected, follower)
             if "order_by" in reading:
                 order = parse_order(reading["order_by"])
                 assert list(view) == sorted(view, key=lambda key, v=view: order.key(v[key], key.encode()))  # type: ignore[misc]
             view.close()
 
 
-def circumstances(served: Served, view: LocalView, topic: str) -> str:
-    """Return what shows whether the view or the log is late, which no seed repeats."""
-    ends = served.system.cluster.newest_ends(served.system.topic(topic).log, range(2))
-    held = served.system.bookmark(served.url, topic)
-    return f"{ids(view)} in the view, {view.error=}, {held=}, {ends=}"
-
-
-def wait_for_both(
-    served: Served, topic: str, view: LocalView, follower: Follower, expected: dict[str, Any]
-) -> None:
-    """Wait until a view and its callbacks have shown these records after one step, or fail saying what differs."""
+def wait_until_equal(view: LocalView, expected: dict[str, Any], follower: Follower | None = None) -> None:
+    """Wait until a view, and its callbacks, have shown these records after one step, or fail saying what differs."""
+    told = expected if follower is None else follower.records
     try:
-        view.wait_for(lambda view: dict(view) == expected == follower.records, SECONDS_MAX)
+        view.wait_for(lambda view: dict(view) == expected == told, SECONDS_MAX)
     except TimeoutError:
-        assert (dict(view), follower.records) == (expected, expected), circumstances(served, view, topic)
-
-
-def wait_until_equal(view: LocalView, expected: dict[str, Any]) -> None:
-    """Wait until a view shows these records, or fail saying what differs."""
-    try:
-        view.wait_for(lambda view: dict(view) == expected, SECONDS_MAX)
-    except TimeoutError:
-        assert dict(view) == expected
+        assert (dict(view), told) == (expected, expected), view.error
 
 
 def test_a_saved_copy_is_gone_on_from(served: Served) -> None:
