@@ -1,7 +1,6 @@
 """The output of a fanout: writes its messages to its Kafka topic, and checks that Kafka has them."""
 
 import threading
-from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message
 
@@ -94,13 +93,6 @@ class FanoutOutput(ExactOutput):
                 f"the record {payload.sow_key.decode()} of topic {self._source.name} can't be written as"
                 f" {self._fanout.message_type}: {error.message}",
             ) from error
-
-    def flush(self, is_stopping: Callable[[], bool]) -> bool:
-        """Wait until each message is delivered or failed; return False if the service stops before that."""
-        while self._serve(self._producer.flush, 0.5):
-            if is_stopping():
-                return False
-        return True
 
     def require_written(self) -> None:
         """Raise unless Kafka has all messages: `not written` if it refused one, otherwise `KafkaException`.

@@ -46,6 +46,13 @@ class ExactOutput:
             self._failed = self._failed or error.args[0]
             return 1
 
+    def flush(self, is_stopping: Callable[[], bool]) -> bool:
+        """Wait until each message is delivered or failed; return False if the service stops before that."""
+        while self._serve(self._producer.flush, 0.5):
+            if is_stopping():
+                return False
+        return True
+
     def require_written(self) -> None:
         """Raise `KafkaException` if a message failed: a new runner writes everything since the last commit again."""
         if self._failed is not None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import orjson
 
-from sowline.changes.change import Change
+from sowline.changes.ranking import NewestEvents
 from sowline.config.kafka_names import LAST_ERAS, KafkaNames
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.admin import Cluster
@@ -48,16 +48,18 @@ def note_last_eras(
     them.
     """
     # A log that was defined again, but never opened, has no event. The era after its last one is still unused.
-    eras = {names.log: era for names in deleted if (era := _newest_era(kafka, names.changes)) > NEVER_DELETED}
+    cluster = Cluster(kafka)
+    newest = {names.log: _newest_era(kafka, cluster, names.changes) for names in deleted}
+    eras = {log: era for log, era in newest.items() if era > NEVER_DELETED}
     for names in kept:
         # A kept log gives the same changes at the same positions again, in the era that it begins with. In a later
         # era it did not begin with its first record.
-        era = _newest_era(kafka, names.changes)
-        if era > last_era(kafka, Cluster(kafka), names.log) + 1:
+        era = _newest_era(kafka, cluster, names.changes)
+        if era > last_era(kafka, cluster, names.log) + 1:
             eras[names.log] = era
     if not eras:
         return
-    Cluster(kafka).ensure_compacted(LAST_ERAS)
+    cluster.ensure_compacted(LAST_ERAS)
     output = _LastEras(kafka)
     try:
         output.write(eras)
@@ -65,9 +67,9 @@ def note_last_eras(
         output.close()
 
 
-def _newest_era(kafka: KafkaConfig, changes: str) -> int:
+def _newest_era(kafka: KafkaConfig, cluster: Cluster, changes: str) -> int:
     """Return the newest era of any partition of a changes topic; `NEVER_DELETED` if it has no event."""
-    cluster, newest = Cluster(kafka), NEVER_DELETED
+    seen, has_event = NewestEvents(), False
     numbers = range(cluster.partitions(changes))
     starts, ends = cluster.starts(changes, numbers), cluster.ends(changes, numbers)
     for number, end in ends.items():
@@ -75,9 +77,9 @@ def _newest_era(kafka: KafkaConfig, changes: str) -> int:
             for message in messages:
                 # Anybody may have written a record that is no event.
                 with suppress(ValueError, KeyError):
-                    event = event_of(message)
-                    newest = max(newest, event.rank[0] if isinstance(event, Change) else event.position.era)
-    return newest
+                    seen.saw(event_of(message))
+                    has_event = True
+    return seen.era if has_event else NEVER_DELETED
 
 
 class _LastEras(ExactOutput):
@@ -90,6 +92,5 @@ class _LastEras(ExactOutput):
         """Write the eras by log, and wait until Kafka has them."""
         for log, era in eras.items():
             self._produce(0, orjson.dumps({"last_era": era}), log.encode(), [])
-        while self._serve(self._producer.flush, 0.5):
-            self.require_written()
+        self.flush(lambda: self._failed is not None)
         self.require_written()
