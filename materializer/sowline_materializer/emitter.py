@@ -70,7 +70,6 @@ class Emitter:
         if not events:
             return
         at, last, topic = 0, len(events) - 1, definition.changes
-        self._targets.add((topic, partition))
         while at < last:
             at = self._produce_plain(topic, partition, events, at, last)
             if at < last:

@@ -183,10 +183,13 @@ class Assignment:
         """Ask Kafka for the leaders, and let the partitions that lack one wait for it."""
         if not partition_ids:
             return
-        self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
+        self._ask_for_leaders()
         for partition_id in partition_ids:
             if leaderless := self.leaders.missed_by(partition_id):
                 self._owned.await_leader(partition_id, leaderless)
+
+    def _ask_for_leaders(self) -> None:
+        self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
 
     def pause_halted(self, consumer: Consumer) -> None:
         """Read no more of the partitions that are stopped or leaderless since the last call."""
@@ -255,7 +258,7 @@ class Assignment:
         except KafkaException as error:
             if error.args[0].code() not in NO_LEADER:
                 raise
-            self.leaders.note(self._cluster.leaderless(self.leaders.needed_topics()))
+            self._ask_for_leaders()
             if leaderless := self.leaders.missed_by(partition_id):
                 raise WithoutLeader(leaderless) from error
             raise
