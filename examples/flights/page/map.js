@@ -119,13 +119,16 @@ export class ArrivalsMap {
     const [west, city] = place(...NEW_YORK);
     const south = SOUTH.map((below) => city + below).find((y) => !dots.some((dot) => (
       dot.x + dot.r > EDGE - NAME_WIDTH / unit && dot.x - dot.r < EDGE && dot.y + dot.r > y - LABEL_HEIGHT / unit && dot.y - dot.r < y + 4 / unit)));
-    // It takes the room of two codes.
-    const taken = south === undefined ? [] : [0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south]);
-    const name = south === undefined ? [] : [{ key: "New York", name: "text", class: "place", "text-anchor": "end", text: "New York", x: EDGE, y: south.toFixed(1) }];
-    // Without its own mark, the name would be that of the nearest dot.
+    const [taken, name] = [[], []];
     if (south !== undefined) {
+      // It takes the room of two codes.
+      taken.push(...[0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south]));
       const [half, top] = [3 / unit, south - (LABEL_HEIGHT + 1) / unit];
-      name.push({ key: "from", name: "path", class: "origin", d: `M${west - half},${city - half}h${2 * half}v${2 * half}h${-2 * half}zM${west},${city + half}L${EDGE - NAME_WIDTH / unit / 2},${top}` });
+      name.push(
+        { key: "New York", name: "text", class: "place", "text-anchor": "end", text: "New York", x: EDGE, y: south.toFixed(1) },
+        // Without its own mark, the name would be that of the nearest dot.
+        { key: "from", name: "path", class: "origin", d: `M${west - half},${city - half}h${2 * half}v${2 * half}h${-2 * half}zM${west},${city + half}L${EDGE - NAME_WIDTH / unit / 2},${top}` },
+      );
     }
     keep(this.#names, name.concat(airports.slice(0, NAMED).flatMap(({ dest, flights, lat, lon }, index) => {
       const [x, y] = place(lon, lat);

@@ -132,6 +132,13 @@ function pace(late) {
   return late ? `${lasting(late)} behind the feed` : "";
 }
 
+/** What the number above the chart is, and what is in the chart. */
+function figure(phase, late) {
+  if (phase === "down") return `${outages.sinceWhat}. The line is the latency, and what is red an outage.`;
+  const what = FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live;
+  return `${what}${late ? "; this page shows them later" : ""}${chart.hasGaps ? "; in a gap of the line, no change came" : ""}${wholeRun}`;
+}
+
 /** What the page says of the instant. */
 function drawInstant() {
   const now = ended ?? Date.now() / 1000;
@@ -144,7 +151,7 @@ function drawInstant() {
   const latency = chart.last ?? state?.latency_ms ?? null;
   // One age on the whole page: that of the outage, as the chart and the outcome have it.
   write(get("latency"), phase === "down" ? seconds(Math.max(0, now - outages.since)) : latency === null ? "–" : `${count(Math.round(latency))} ms`);
-  write(get("latency-of"), phase === "down" ? `${outages.sinceWhat}. The line is the latency, and what is red an outage.` : `${FIGURES[phase === "quiet" && state.is_settled ? "settled" : phase] ?? FIGURES.live}${late ? "; this page shows them later" : ""}${chart.hasGaps ? "; in a gap of the line, no change came" : ""}${wholeRun}`);
+  write(get("latency-of"), figure(phase, late));
   for (const button of document.querySelectorAll("[data-part]")) button.disabled = !RUNNING.includes(phase) || isPressed;
   chart.draw(now, outages.spans, ended === undefined ? "now" : "end");
   drawMoments();

@@ -87,7 +87,6 @@ class SortedSet(Generic[Held]):
     def __init__(self, records: Iterable[tuple[SortKey, Held]] = ()) -> None:
         """Make a set of these records."""
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
-        # `Any`, because the library has no types.
         self._keys = SortedList(sort_key for sort_key, _ in self._records.values())
         self._pages: Counter[Page] = Counter()
         self.end = 0
