@@ -14,7 +14,7 @@ import pytest
 from sowline.runtime.local_kafka import LocalKafka
 from sowline.runtime.ports import HOST, free_port
 from sowline_fanout.message import OutputMessage, ReaderState
-from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
+from tests.integration.load import Publishers, new_seed, write_marks
 from tests.integration.model import Model
 from tests.integration.services import Service, System, http_refusal, http_text, system
 from tests.integration.watchers import watching
@@ -122,10 +122,7 @@ async def test_broker_that_goes_and_comes(served: Served) -> None:
             await asyncio.to_thread(disturb, served, publishers)
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)
         await watchers.wait_for(marks)
-    model = await asyncio.to_thread(model_of, served.system, served.topic)
-    for life in watchers.lives:
-        life.check(model)
-    await check_all(model, served.system, served.query.url, served.topic)
+    model = await watchers.check(served.system, served.query.url, served.topic)
     assert served.system.read(served.system.topic(served.topic).kafka.dead) == []
     wait_for(lambda: fanned_out(served, model), "the fanout to have everything")
 

@@ -9,8 +9,6 @@ import pytest
 
 from tests.integration.load import (
     Publishers,
-    check_all,
-    model_of,
     new_seed,
     write_marks,
 )
@@ -75,10 +73,7 @@ async def run(served: Served, service: Service) -> None:
             await asyncio.to_thread(kill_again_and_again, served, service, dice, publishers)
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)
         await watchers.wait_for(marks)
-    model = await asyncio.to_thread(model_of, served.system, served.topic)
-    for life in watchers.lives:
-        life.check(model)
-    await check_all(model, served.system, served.query.url, served.topic)
+    await watchers.check(served.system, served.query.url, served.topic)
 
 
 async def test_killed_materializer(served: Served) -> None:

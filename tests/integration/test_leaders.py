@@ -16,7 +16,7 @@ from sowline.kafka.clients import plain_consumer
 from sowline.kafka.retriable import committed
 from sowline.model.key import partition_of
 from sowline.runtime.local_kafka import LocalKafka
-from tests.integration.load import check_all, model_of, write_marks
+from tests.integration.load import write_marks
 from tests.integration.second_broker import SecondBroker, create_on_both
 from tests.integration.services import System, http_refusal, system
 from tests.integration.watchers import watching
@@ -120,7 +120,4 @@ async def test_a_partition_without_a_leader_holds_up_no_other(served: Served) ->
         await asyncio.to_thread(disturb, served)
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)
         await watchers.wait_for(marks)
-    model = await asyncio.to_thread(model_of, served.system, served.topic)
-    for life in watchers.lives:
-        life.check(model)
-    await check_all(model, served.system, served.query.url, served.topic)
+    await watchers.check(served.system, served.query.url, served.topic)

@@ -6,8 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.stream import Stream
-from tests.integration.load import SELECTIONS, Life, subscribed
-from tests.integration.model import Position
+from tests.integration.load import SELECTIONS, Life, check_all, model_of, subscribed
+from tests.integration.model import Model, Position
+from tests.integration.services import System
 from tests.waiting import until
 
 
@@ -55,6 +56,14 @@ class Watchers:
             return all(life.position(p) >= mark for life in self.lives for p, mark in marks.items())
 
         await until(have_all, "everyone to see the last record of every partition")
+
+    async def check(self, system: System, url: str, topic: str) -> Model:
+        """Compare what they have received, the SOW and the changes topic with the model, and return that."""
+        model = await asyncio.to_thread(model_of, system, topic)
+        for life in self.lives:
+            life.check(model)
+        await check_all(model, system, url, topic)
+        return model
 
     def stop(self) -> None:
         """Read no more."""

@@ -185,41 +185,44 @@ async def test_what_may_not_be_seen_any_more_leaves(server: Server, way: Json) -
     ]
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_what_left_while_no_client_listened(server: Server, way: Json) -> None:
-    """Anyone who comes back, or was paused and asks for something else, is told no more than others."""
-    as_it_was = (key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})
+async def told_afterwards(server: Server, way: Json, *writes: tuple[Json | None, int]) -> list[Any]:
+    """Return what leaves by each of two ways, after writes of records, with their keys, that nobody listened to.
+
+    One client was paused and asks for something else; the other one comes back.
+    """
     asked = {"command": "sow_and_subscribe", "sub_id": "s", **way}
     client = server.connect(TRADER)
     client.ask(**asked)
     bookmark = next(m["bookmark"] for m in await client.read() if m["command"] == "group_end")
     client.ask("pause", sub_id="s")
     await client.read()
-    server.put({"id": 1, "desk": "LN", "name": "secret", "n": 1})
+    for body, key in writes:
+        server.put(body, key=key)
     client.ask(**asked | {"options": "oof,replace", "filter": "/n < 5", "command_id": "2"})
-    assert leaving(await client.read()) == [as_it_was]
     again = server.connect(TRADER)
     again.ask(**asked, bookmark=bookmark)
-    assert leaving(await again.read()) == [as_it_was]
+    return [leaving(await one.read()) for one in (client, again)]
+
+
+HIDDEN = {"id": 1, "desk": "LN", "name": "secret", "n": 1}, 1
+"""A write after which the record may not be seen."""
+
+
+def as_it_was() -> list[tuple[str, str, Json]]:
+    """Return what leaves once the record may not be seen."""
+    return [(key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_left_while_no_client_listened(server: Server, way: Json) -> None:
+    """Anyone who comes back, or was paused and asks for something else, is told no more than others."""
+    assert await told_afterwards(server, way, HIDDEN) == [as_it_was(), as_it_was()]
 
 
 @pytest.mark.parametrize("way", WAYS[:2])
 async def test_what_happened_to_a_hidden_record_is_not_disclosed(server: Server, way: Json) -> None:
     """A record that was hidden and then deleted, while nobody listened, was hidden."""
-    asked = {"command": "sow_and_subscribe", "sub_id": "s", **way}
-    client = server.connect(TRADER)
-    client.ask(**asked)
-    bookmark = next(m["bookmark"] for m in await client.read() if m["command"] == "group_end")
-    client.ask("pause", sub_id="s")
-    await client.read()
-    server.put({"id": 1, "desk": "LN", "name": "secret", "n": 1})
-    server.put(None, key=1)
-    hidden = [(key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})]
-    client.ask(**asked | {"options": "oof,replace", "filter": "/n < 5"})
-    assert leaving(await client.read()) == hidden
-    again = server.connect(TRADER)
-    again.ask(**asked, bookmark=bookmark)
-    assert leaving(await again.read()) == hidden
+    assert await told_afterwards(server, way, HIDDEN, (None, 1)) == [as_it_was(), as_it_was()]
 
 
 @pytest.mark.parametrize("rights", [TRADER, READER])
