@@ -215,11 +215,11 @@ def test_views_outlive_their_service(served: Served, running: Service) -> None:
 
 def wait_until_equal(view: LocalView, expected: dict[str, Any], follower: Follower | None = None) -> None:
     """Wait until a view, and its callbacks, have shown these records after one step, or fail saying what differs."""
-    told = expected if follower is None else follower.records
+    called = expected if follower is None else follower.records
     try:
-        view.wait_for(lambda view: dict(view) == expected == told, SECONDS_MAX)
+        view.wait_for(lambda view: dict(view) == expected == called, SECONDS_MAX)
     except TimeoutError:
-        assert (dict(view), told) == (expected, expected), view.error
+        assert (dict(view), called) == (expected, expected), view.error
 
 
 def test_a_saved_copy_is_gone_on_from(served: Served) -> None:

@@ -185,7 +185,7 @@ async def test_what_may_not_be_seen_any_more_leaves(server: Server, way: Json) -
     ]
 
 
-async def told_afterwards(server: Server, way: Json, *writes: tuple[Json | None, int]) -> list[Any]:
+async def left_meanwhile(server: Server, way: Json, *writes: tuple[Json | None, int]) -> list[Any]:
     """Return what leaves by each of two ways, after writes of records, with their keys, that nobody listened to.
 
     One client was paused and asks for something else; the other one comes back.
@@ -216,13 +216,13 @@ def as_it_was() -> list[tuple[str, str, Json]]:
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_left_while_no_client_listened(server: Server, way: Json) -> None:
     """Anyone who comes back, or was paused and asks for something else, is told no more than others."""
-    assert await told_afterwards(server, way, HIDDEN) == [as_it_was(), as_it_was()]
+    assert await left_meanwhile(server, way, HIDDEN) == [as_it_was(), as_it_was()]
 
 
 @pytest.mark.parametrize("way", WAYS[:2])
 async def test_what_happened_to_a_hidden_record_is_not_disclosed(server: Server, way: Json) -> None:
     """A record that was hidden and then deleted, while nobody listened, was hidden."""
-    assert await told_afterwards(server, way, HIDDEN, (None, 1)) == [as_it_was(), as_it_was()]
+    assert await left_meanwhile(server, way, HIDDEN, (None, 1)) == [as_it_was(), as_it_was()]
 
 
 @pytest.mark.parametrize("rights", [TRADER, READER])
