@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
@@ -59,7 +59,11 @@ class Console:
         page.set_default_timeout(SECONDS_MAX * 1000)
         page.on("console", self._note)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error.stack or error}"))
-        page.route(lambda asked: urlsplit(asked).netloc != urlsplit(url).netloc, self._beyond)
+        self._guard()
+
+    def _guard(self) -> None:
+        own = urlsplit(self._url).netloc
+        self.page.route(lambda asked: urlsplit(asked).netloc != own, self._beyond)
 
     def _note(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -73,6 +77,24 @@ class Console:
             route.abort()
         else:
             route.continue_()
+
+    @contextmanager
+    def changed(self, url: re.Pattern[str], change: Callable[[Any], None]) -> Iterator[None]:
+        """Answers of the service to requests for `url` reach the page after `change` was called with them."""
+
+        def answer(asked: Route) -> None:
+            response = asked.fetch()
+            found = response.json()
+            change(found)
+            asked.fulfill(response=response, json=found)
+
+        self.page.route(url, answer)
+        try:
+            yield
+        finally:
+            # The page asks again and again: an answer that isn't waited for fails when the page is closed.
+            self.page.unroute_all(behavior="wait")
+            self._guard()
 
     def go(self, view: str, **given: str) -> None:
         """Go to a view; another one is left, so that nothing of what it showed stays."""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Producer
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from sowline.codecs.framing import frame
 from sowline.codecs.schema import AVRO
@@ -123,19 +123,14 @@ def test_offsets_are_of_the_same_instant_as_positions(console: Console, flights:
 def test_the_lag_is_that_of_the_offsets_next_to_it(console: Console, flights: ServedTopic) -> None:
     """Kafka is asked for them after the service has noted its own lag, while the log grows."""
 
-    def grow(asked: Route) -> None:
-        answer = asked.fetch()
-        found = answer.json()
+    def grow(found: Json) -> None:
         for partition in found["kafka_topics"][0]["partitions"]:
             partition["end"] += 70
-        asked.fulfill(response=answer, json=found)
 
-    page = console.page
-    page.route(re.compile(r"/topics/[^/]+/kafka$"), grow)
-    console.go(f"topic/{flights.name}")
-    lags = page.get_by_role("region", name="partitions").locator("[data-label=Lag]")
-    expect(lags).to_have_text(["70", "70"])
-    page.unroute(re.compile(r"/topics/[^/]+/kafka$"))
+    with console.changed(re.compile(r"/topics/[^/]+/kafka$"), grow):
+        console.go(f"topic/{flights.name}")
+        lags = console.page.get_by_role("region", name="partitions").locator("[data-label=Lag]")
+        expect(lags).to_have_text(["70", "70"])
 
 
 def test_dead_letters_are_counted_where_the_topics_are(console: Console, served: Served) -> None:

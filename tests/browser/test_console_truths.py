@@ -3,11 +3,12 @@
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import flight
 from tests.browser.seen import Console
 from tests.integration.served import Served, ServedTopic
+from tests.integration.wire import Json
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -63,40 +64,32 @@ def test_the_counts_are_there_while_their_button_is_pressed(console: Console, fl
 def test_what_a_live_client_is_behind_is_about_to_be_sent(console: Console, flights: ServedTopic) -> None:
     """A number of records beside no time at all would contradict itself."""
 
-    def behind(asked: Route) -> None:
-        answer = asked.fetch()
-        found = answer.json()
+    def behind(found: Json) -> None:
         for client in found["clients"]:
             for number, one in enumerate(client["subscriptions"]):
                 one |= {"behind_positions": 86, "behind_seconds": 0.0 if number == 0 else 0.4}
-        asked.fulfill(response=answer, json=found)
 
-    console.page.route(re.compile(r"/clients$"), behind)
-    console.grid(flights.name)
-    console.page.evaluate("location.hash = '#/connections'")
-    for cell in console.page.locator("[data-label='Behind for']").all():
-        expect(cell).to_have_text(re.compile("^(about to be sent|under 1 s)$"))
-    console.page.unroute(re.compile(r"/clients$"))
+    with console.changed(re.compile(r"/clients$"), behind):
+        console.grid(flights.name)
+        console.page.evaluate("location.hash = '#/connections'")
+        for cell in console.page.locator("[data-label='Behind for']").all():
+            expect(cell).to_have_text(re.compile("^(about to be sent|under 1 s)$"))
 
 
 def test_without_a_lag_nothing_is_behind(console: Console, served: Served, flights: ServedTopic) -> None:
     """The service measures its seconds at another instant than that of the offsets."""
 
-    def late(asked: Route) -> None:
-        answer = asked.fetch()
-        found = answer.json()
+    def late(found: Json) -> None:
         for topic in found["topics"]:
             for lag in topic["lags"]:
                 lag["lag_seconds"] = 0.4
-        asked.fulfill(response=answer, json=found)
 
-    console.page.route(re.compile(r"/v1/topics$"), late)
-    console.go(f"topic/{flights.name}")
-    partitions = console.page.get_by_role("region", name="partitions")
-    expect(partitions.locator("[data-label=Lag]")).to_have_text(["0", "0"])
-    expect(partitions.locator("[data-label='Seconds behind']")).to_have_text(["0.0", "0.0"])
-    expect(console.page.locator("section.topic")).to_contain_text("may have different numbers of offsets")
-    console.page.unroute(re.compile(r"/v1/topics$"))
+    with console.changed(re.compile(r"/v1/topics$"), late):
+        console.go(f"topic/{flights.name}")
+        partitions = console.page.get_by_role("region", name="partitions")
+        expect(partitions.locator("[data-label=Lag]")).to_have_text(["0", "0"])
+        expect(partitions.locator("[data-label='Seconds behind']")).to_have_text(["0.0", "0.0"])
+        expect(console.page.locator("section.topic")).to_contain_text("may have different numbers of offsets")
 
 
 def test_a_change_before_the_first_rate_is_in_the_line(

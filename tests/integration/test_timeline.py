@@ -65,7 +65,7 @@ def test_every_api_returns_the_same(served: Served, writer: Client, client: Wire
     topic = served["reviews"].name
     for delta in ('{..,"n":1}', '{..,"n":2}', 'if {..,"n":5} then ~ end', "~", "{..}"):
         writer.delta(topic, KEY, delta, tags=["import"])
-        writer.delta(topic, "other", delta)
+        writer.delta(topic, "other", delta, wait=True)  # its partition is in the bookmark too
     writer.delta(topic, KEY, '{..,"n":3}', wait=True)
     timeline = writer.timeline(topic, KEY)
     writes = timeline["writes"]
