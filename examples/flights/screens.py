@@ -60,9 +60,26 @@ def _open_timeline(page: Page) -> None:
     page.get_by_role("complementary").get_by_role("button", name="Timeline").click()
 
 
-def _open_dialog(page: Page) -> None:
+def _open_menu(page: Page) -> None:
     page.locator("details.menu summary").click()
+
+
+def _open_dialog(page: Page) -> None:
+    _open_menu(page)
     page.get_by_role("button", name="Write…").click()
+
+
+def _open_columns(page: Page) -> None:
+    _open_menu(page)
+    page.get_by_role("button", name="Columns and order…").click()
+
+
+def _ask_wrongly(page: Page) -> None:
+    at_small_widths = page.get_by_role("button", name="Filter", exact=True)
+    if at_small_widths.is_visible():
+        at_small_widths.click()
+    page.get_by_label("Filter", exact=True).fill("/origin = 'JFK' AND /status LIK 'late'")
+    page.keyboard.press("Enter")
 
 
 LIGHT = (Look(390, "light"), Look(1440, "light"))
@@ -80,6 +97,9 @@ VIEWS: Mapping[str, View] = {
     "topics": View("#/topics", ALL, "[data-label=Records]", lambda _: time.sleep(RATES_S)),
     "grid": View("#/grid/flights", ALL, CELLS, lambda _: time.sleep(RATES_S)),
     "filter": View("#/grid/flights?filter=%2Forigin+%3D+%27JFK%27+AND+%2Fdep_delay_min+%3E+30", LIGHT, CELLS),
+    "rejected": View("#/grid/flights", LIGHT, ".mistake", _ask_wrongly),
+    "columns": View("#/grid/flights", LIGHT, "aside.layout select", _open_columns),
+    "view": View("#/grid/delays", LIGHT, "details.menu[open] button", _open_menu),
     "record": View(LANDED, LIGHT, "aside .json", _open_record),
     "timeline": View(LANDED, USUAL, "aside .write", _open_timeline),
     "treemap": View(f"{CHART}&chart=treemap&by=%2Fcarrier&across=%2Fstatus", BOTH, DRAWN),

@@ -152,7 +152,7 @@ def test_a_pivot_says_once_what_it_measures(console: Console, flights: ServedTop
     caption = console.page.locator(".caption")
     shown = {"show": "pivot", "by": "/carrier", "value": "/gate", "aggregate": "avg"}
     console.go(f"grid/{flights.name}", across="/status", **shown)
-    expect(caption).to_have_text("avg of gate by carrier and status")
+    expect(caption).to_have_text(re.compile(r"^avg of gate by carrier and status *as of \d\d:\d\d:\d\d UTC$"))
     expect(heads.filter(has_text=re.compile("^(landed|late)$"))).to_have_count(2)
     expect(heads.filter(has_text="gate")).to_have_count(0)
     console.page.get_by_label("Columns").select_option("-")
@@ -168,7 +168,7 @@ def test_a_pivot_that_is_opened_before_the_first_record(console: Console, flight
     expect(console.page.get_by_text("The topic has no records yet")).to_be_visible()
     flights.write(flight("UA", 1, "late"), flight("AA", 3, "landed"))
     expect(console.page.locator("perspective-viewer tbody th", has_text="TOTAL")).to_have_count(1)
-    expect(console.page.locator(".caption")).to_have_text("records by carrier and status")
+    expect(console.page.locator(".caption")).to_contain_text("records by carrier and status")
 
 
 def test_a_new_record_has_values_of_the_kinds_of_its_fields(console: Console, flights: ServedTopic) -> None:
@@ -220,10 +220,11 @@ def test_columns_are_whole(console: Console, flights: ServedTopic, width: int) -
 
     def is_at_end() -> bool:
         table.evaluate("table => { table.scrollLeft = table.scrollWidth; }")
-        return bool(re.search(r"← \d+ columns\s*$", beyond.inner_text()))
+        is_told = re.search(r"← \d+ columns\s*$", beyond.inner_text()) is not None
+        # The same step has scrolled: what is drawn may be of before.
+        return is_told and console.page.evaluate(IN_SIGHT)[-1][0] == "sow_key"
 
     wait_for(is_at_end, "the last column")
-    assert console.page.evaluate(IN_SIGHT)[-1][0] == "sow_key"
     table.evaluate("table => { table.scrollLeft = 0; }")
     expect(beyond).to_contain_text("→")
     middles = console.page.locator("perspective-viewer regular-table thead").evaluate("""head =>

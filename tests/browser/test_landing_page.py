@@ -113,7 +113,9 @@ def _end(page: Page) -> None:
     expect(page.locator(".lead .over")).to_be_visible()
     expect(page.locator("#latencies")).to_contain_text("end")
     # The chart shows the latencies of the summary.
-    summary = page.locator("#outcome dd").all_inner_texts()[-2:]
+    page.locator("#outcome summary").click()
+    expect(page.locator("#outcome details dt").last).to_be_visible()
+    summary = [page.locator(f"#outcome {part} dd").last.inner_text() for part in (".main", "details")]
     shown = page.locator("#latencies .mark-label").all_text_contents()
     whole = [f"whole run: median {summary[0]}", f"whole run: 99 of 100 within {summary[1]}"]
     lines = page.locator("#latencies [data-key^='mark ']").evaluate_all(

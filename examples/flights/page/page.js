@@ -201,7 +201,7 @@ const ENDS = {
   null: ["", "The demo was interrupted before its last comparison"],
 };
 
-/** The numbers of the end that a visitor looks for; the others stand below them, in the order of the terminal. */
+/** The numbers of the end that a visitor looks for; the others are folded up, in the order of the terminal. */
 const MAIN = ["flights that Sowline holds", "changes that Sowline sent", "from Kafka to a subscriber, median"];
 
 const sentenceOf = (verdict) => {
@@ -212,16 +212,17 @@ const sentenceOf = (verdict) => {
 function takeEnd({ verdict, is_lossless: lossless, summary, moment, latencies }) {
   ended = Date.now() / 1000;
   const outcome = get("outcome");
-  const [title, sentence, numbers] = outcome.children;
+  const [title, sentence] = outcome.children;
+  const [main, others] = outcome.querySelectorAll("dl");
   [outcome.className, title.textContent] = ENDS[lossless];
   sentence.textContent = lossless === null ? outages.checks : sentenceOf(verdict);
-  numbers.replaceChildren(...summary.map(([name, value]) => {
+  for (const list of [main, others]) list.replaceChildren();
+  for (const [name, value] of summary) {
     const [pair, term, number] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));
     [term.textContent, number.textContent] = [name.trim(), value];
-    pair.classList.toggle("main", MAIN.includes(name.trim()));
     pair.append(term, number);
-    return pair;
-  }));
+    (MAIN.includes(name.trim()) ? main : others).append(pair);
+  }
   outcome.hidden = false;
   chart.mark(latencies);
   const texts = latencies.map(([text]) => text.replace(/^whole run: /, ""));

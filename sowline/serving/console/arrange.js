@@ -1,5 +1,6 @@
 // The tabs of a topic: what the viewer shows for a pivot, and the controls to choose fields.
 import { html } from "./lib.js";
+import { useMoment } from "./connection.js";
 import { AGGREGATES, CHARTS, COUNT, NONE, WIDTHS, chosenFields, tabOf } from "./chosen.js";
 import { nameOf } from "./fields.js";
 import { measureName } from "./figures.js";
@@ -35,6 +36,12 @@ export function captionOf(route, columns, keys) {
 function Choice({ name, value, options, onChange }) {
   return html`<label class="field">${name} <select value=${value} onChange=${(event) => onChange(event.target.value)}>
     ${options.map(([one, title]) => html`<option value=${one}>${title}</option>`)}</select></label>`;
+}
+
+// What the viewer shows, and of which moment: the counts beside it are of moments of their own.
+export function Caption({ text, live }) {
+  const [moment] = useMoment(live);
+  return html`<h2 class="caption">${text}<span class="age">as of ${moment}</span></h2>`;
 }
 
 // The controls of the tabs Chart and Pivot, in the console's own look.

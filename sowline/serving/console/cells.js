@@ -25,6 +25,7 @@ ofGrid.replaceSync(`
   regular-table { margin: 4px 0 0 8px !important; --rt-hover--border-color: var(--inactive--border-color) !important; }
   tbody tr:hover :is(td, th):not([data-open]) { background-color: var(--hover); box-shadow: none !important; }
   tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
+  @media (max-width: 480px) { regular-table { margin-left: 3px !important; } :is(thead, tbody) :is(th, td) { padding-inline: 3px !important; } }
   [data-cut=whole] { visibility: hidden; }
   tbody [data-cut=part] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 24px), transparent var(--shown)); }
   thead [data-cut=part] > span:first-child { display: block; height: auto; min-height: 0; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }

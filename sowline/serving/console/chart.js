@@ -1,13 +1,12 @@
 // The tab Chart: the figures of the records or of their groups, with a title, a legend and notes; and as a table.
 import { html, useEffect, useFollowed, useLayoutEffect, useRef, useState } from "./lib.js";
-import { nowOf } from "./connection.js";
+import { useMoment } from "./connection.js";
 import { figuresOf } from "./figures.js";
 import { Plot, colorsOf, loadCharts, sizeOf } from "./plot.js";
 import { allOf, isCounting } from "./standing.js";
 import { count, figure, plural } from "./text.js";
 
 const EVERY_MS = 400;
-const TIME_MS = 1000;
 // The share of the time that figures may take.
 const SHARE = 10;
 const SMALL_MAX = 8;
@@ -17,31 +16,29 @@ const SMALL_MAX = 8;
 // they are drawn.
 function useFigures(live, chosen, topic, limit, place, onDrawn) {
   const [figures, setFigures] = useState();
-  const [time, setTime] = useState();
+  const timer = useRef();
+  const [time, takeTime] = useMoment(live, () => timer.current !== undefined);
   useEffect(() => {
     if (!live || !chosen) return undefined;
-    let timer;
-    const tick = () => timer === undefined && live.state === "live" && setTime(nowOf());
     let wait = EVERY_MS;
     const make = () => {
-      timer = undefined;
+      timer.current = undefined;
       const began = performance.now();
       const isLoading = live.state === "loading";
       setFigures({ ...figuresOf(live, chosen, topic, place.current?.clientWidth ?? innerWidth), all: allOf(live, live.rows, limit) ?? live.rows, isLoading, isCounting: isCounting(live) });
-      setTime(nowOf());
+      takeTime();
       wait = Math.max(EVERY_MS, SHARE * (performance.now() - began));
       onDrawn({ live, rows: live.rows, bookmark: live.bookmark });
       live.goOn();
     };
-    const due = () => { timer ??= setTimeout(make, wait); };
+    const due = () => { timer.current ??= setTimeout(make, wait); };
     const news = ["state", "came", "put", "gone"];
     for (const name of news) live.addEventListener(name, due);
     addEventListener("resize", due);
     make();
-    const ticking = setInterval(tick, TIME_MS);
     return () => {
-      clearTimeout(timer);
-      clearInterval(ticking);
+      clearTimeout(timer.current);
+      timer.current = undefined;
       for (const name of news) live.removeEventListener(name, due);
       removeEventListener("resize", due);
     };

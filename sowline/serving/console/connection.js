@@ -1,8 +1,9 @@
 // What the console says of its connection: one chip, how old that is what it shows, and when it tries to connect again.
-import { html, useEffect, useFollowed, useState } from "./lib.js";
+import { html, useCallback, useEffect, useFollowed, useState } from "./lib.js";
 import { said, service } from "./service.js";
 
 const TICK_MS = 250;
+const MOMENT_MS = 1000;
 const WORDS = { open: ["ok", "connected"], connecting: ["warn", "connecting"], reconnecting: ["bad", "no connection"], closed: ["bad", "not connected"], refused: ["bad", "not logged on"] };
 
 export const timeOfDay = (date) => `${date.toISOString().slice(11, 19)} UTC`;
@@ -12,6 +13,19 @@ export const asOf = () => (service.isLost && service.heardAt ? `as of ${timeOfDa
 
 // The time of day of what is shown now: that of the newest message while there is no connection.
 export const nowOf = () => timeOfDay((service.isLost && service.heardAt) || new Date());
+
+// The moment of what is shown of `live`, which goes on while nothing changes; and a function that takes it again at once.
+// What is about to be drawn again is not yet of a later moment.
+export function useMoment(live, isDue = () => false) {
+  const [moment, setMoment] = useState();
+  const take = useCallback(() => setMoment(nowOf()), []);
+  useEffect(() => {
+    take();
+    const ticking = setInterval(() => live?.state === "live" && !isDue() && take(), MOMENT_MS);
+    return () => clearInterval(ticking);
+  }, [live]);
+  return [moment, take];
+}
 
 // When the next attempt to connect begins, in words.
 function nextTry() {

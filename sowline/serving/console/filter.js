@@ -206,7 +206,7 @@ function Facet({ path, found, time, error, onFilter }) {
       <li key=${String(value)}><button type="button" class="facet" onClick=${() => onFilter(equals(path, value))} title=${isLong(value) ? `show only these: ${value}` : "show only these"}>
         <span class="bar" style=${`width: calc((100% - ${room}ch - 14px) * ${records / most})`}></span><code>${value === null ? "no value" : isLong(value) ? rounded(value) : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
       ${found.length > FACETS_MAX && html`<li class="muted">and other values</li>`}</ul>`}
-    ${time && html`<p class="muted of">counted around ${time}</p>`}
+    ${time && html`<p class="muted of" title="counted around this moment">around ${time}</p>`}
   </section>`;
 }
 

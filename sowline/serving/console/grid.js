@@ -1,6 +1,6 @@
 // The live records of one topic: the filter and options, the viewer, and the state.
 import { html, useEffect, useFollowed, useMemo, useRef, useState } from "./lib.js";
-import { Arrange, arrangement, captionOf } from "./arrange.js";
+import { Arrange, Caption, arrangement, captionOf } from "./arrange.js";
 import { Ask } from "./ask.js";
 import { askedOf, copied, useLive, useNews, useSample } from "./asked.js";
 import { Breadcrumb } from "./breadcrumb.js";
@@ -309,7 +309,7 @@ export function Grid({ topic, route }) {
       <div class="body ${live && refused ? "other" : ""}">
         ${isCounted && html`<${Facets} topic=${topic} asked=${live.asked} sheet=${sheet} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">
-          ${caption && html`<h2 class="caption">${caption}</h2>`}
+          ${caption && html`<${Caption} text=${caption} live=${live} />`}
           <div class="viewer ${isPlain || isChart ? "behind" : ""}" ref=${host} role="group" inert=${isPlain || isChart} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${!isPlain && !isChart && sheet && beyond && html`<${Beyond} ...${beyond} />`}
           ${isTable && html`<${PlainTable} key=${sheet} sheet=${sheet} version=${version} onOpen=${open} topic=${topic} />`}

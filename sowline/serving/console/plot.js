@@ -168,10 +168,11 @@ function fitted(lines, { width, height }) {
   return [lines, [lines.join("  ")]].find((some) => some.length <= room && some.every((text) => widthOf(text) <= width - 10)) ?? [];
 }
 
-// The same in the header of a tile.
-const headed = (title, { width }) => (widthOf(title.join("  "), 600) <= width - 8 ? title.join("  ") : "");
+// The same in the header of a tile, or its name alone.
+const headed = (title, { width }) => [title.join("  "), title[0]].find((text) => text && widthOf(text, 600) <= width - 8) ?? "";
 
-function treemap(figures, colors, style, size, tileOf) {
+// `bare` are the names of rows whose tiles have no room for a header: an empty one would look like a tile of no color.
+function treemap(figures, colors, style, size, tileOf, bare) {
   const { rows, series, values, totals, names, measure, color } = figures;
   const isSplit = names.length > 1;
   const paint = (row, at) => (color ? (colors.scale && color.values[row][at] !== null ? colors.scale.of(color.values[row][at]) : style.line) : colors.series[at]);
@@ -188,7 +189,7 @@ function treemap(figures, colors, style, size, tileOf) {
     const total = measure.isAdditive ? [figure(totals[index])] : [];
     // A tile that is too small for its header is drawn without its parts, in no color of theirs.
     const title = [row, ...total];
-    return children.length ? { name: row, title, texts: title, about: [row, total.map((text) => [measure.name, text])], children, itemStyle: { borderColor: style.raised, color: style.raised } } : undefined;
+    return children.length ? { name: row, title, texts: title, about: [row, total.map((text) => [measure.name, text])], children, itemStyle: { borderColor: style.raised, color: style.raised }, ...(bare.has(row) && { upperLabel: { show: false } }) } : undefined;
   }).filter(Boolean);
   return {
     ...common(style, { formatter: ({ data: one }) => (one?.about ? tip(...one.about) : "") }),
@@ -307,21 +308,26 @@ export class Plot {
     this.#chart.resize(size);
     // The library lays tiles out before it asks for their labels, and tells nobody else how large they are.
     const tileOf = (index) => this.#chart.getModel().getSeriesByIndex(0).getData().getItemLayout(index);
-    this.#chart.setOption(KINDS[this.#kind](figures, colors, styles(), size, tileOf), { replaceMerge: ["series"] });
-    return this.#kind === "treemap" ? this.#unlabeled(figures, tileOf) : [];
+    const paint = (bare) => this.#chart.setOption(KINDS[this.#kind](figures, colors, styles(), size, tileOf, bare), { replaceMerge: ["series"] });
+    paint(new Map());
+    if (this.#kind !== "treemap") return [];
+    const small = this.#unlabeled(figures, tileOf);
+    // Where a row's tile is does not depend on the headers, so what has no room for one has none without it either.
+    if (small.size && figures.names.length > 1) paint(small);
+    return [...small.values()];
   }
 
-  // The tiles that have no room for their name, each with its value: what is no part of another one.
+  // The tiles that have no room for their name, by their names, each with its value: what is no part of another one.
   #unlabeled({ names }, tileOf) {
     const data = this.#chart.getModel().getSeriesByIndex(0).getData();
-    const found = [];
+    const found = new Map();
     data.each((index) => {
-      const { title, texts, about } = data.getRawDataItem(index) ?? {};
+      const { name, title, texts, about } = data.getRawDataItem(index) ?? {};
       if (!about || (names.length > 1 && !title)) return;
       const tile = tileOf(index);
       const hasRoom = tile && !tile.invisible;
       const isLabeled = hasRoom && (title ? tile.height > UPPER && headed(title, tile) : fitted(texts, tile).length);
-      if (!isLabeled) found.push((title ?? texts).join(" "));
+      if (!isLabeled) found.set(name, (title ?? texts).join(" "));
     });
     return found;
   }
