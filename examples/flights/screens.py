@@ -78,7 +78,7 @@ def _ask_wrongly(page: Page) -> None:
     at_small_widths = page.get_by_role("button", name="Filter", exact=True)
     if at_small_widths.is_visible():
         at_small_widths.click()
-    page.get_by_label("Filter", exact=True).fill("/origin = 'JFK' AND /status LIK 'late'")
+    page.get_by_label("Filter", exact=True).fill("/origin = 'JFK' AND /status IS 'late'")
     page.keyboard.press("Enter")
 
 
@@ -222,16 +222,17 @@ def _console(screens: Screens, page: Page, running: Demo) -> None:
                 screens.take(page, part, "healthy", view.sign, look.width)
 
 
-def _end(screens: Screens, landing: Page, others: Mapping[str, Page], running: Demo) -> None:
+def _end(screens: Screens, landing: Page, others: Sequence[tuple[str, Look, Page]], running: Demo) -> None:
     """End the demo as Ctrl-C does, while its pages stay open."""
-    for part, page in others.items():
+    for part, look, page in others:
+        _show(page, look)
         _open(page, running.url, part)
     running.process.send_signal(SIGINT)
     running.process.wait()
     time.sleep(RATES_S)
     screens.take(landing, "landing", "ended", "body[data-phase=ended]")
-    for part, page in others.items():
-        screens.take(page, part, "away", ".bar .chip")
+    for part, look, page in others:
+        screens.take(page, part, "away", ".bar .chip", look.width)
 
 
 @click.command()
@@ -259,7 +260,8 @@ def main(directory: Path, names: Sequence[str]) -> None:
         with _noted("recovered"):
             _recovered(screens, landing)
         with _noted("ended"):
-            _end(screens, landing, {part: context.new_page() for part in ("grid", "topics")}, running)
+            others = [(part, look, context.new_page()) for part in ("grid", "topics") for look in LIGHT]
+            _end(screens, landing, others, running)
     for name in screens.names:
         click.echo(f"not taken: {name}")
     sys.exit(bool(screens.names))

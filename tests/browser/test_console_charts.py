@@ -11,6 +11,7 @@ from tests.browser.conftest import flight
 from tests.browser.seen import Console
 from tests.integration.served import ServedTopic
 from tests.integration.wire import Json
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -37,6 +38,14 @@ def many() -> list[Json]:
 def labels(drawing: Locator) -> list[Json]:
     """Return the texts of a drawing, and where they are."""
     found: list[Json] = drawing.evaluate(LABELS)
+    return found
+
+
+def styles(locator: Locator, name: str) -> list[str]:
+    """Return a computed style of all elements, each as it is at the same moment."""
+    found: list[str] = locator.evaluate_all(
+        "(all, name) => all.map(one => getComputedStyle(one)[name])", name
+    )
     return found
 
 
@@ -99,18 +108,30 @@ def test_tiles_without_room_for_a_name_are_named_below(console: Console, flights
         flights.name, "records by carrier and status", chart="treemap", by="/carrier", across="/status"
     )
     note = console.page.locator(".notes")
-    expect(note).to_have_text(re.compile(r"^too small for a name: (\w\w \d+, ){0,8}(\w\w \d+|\d+ more)$"))
-    small = set(re.findall(r"(\w\w) \d+\b", note.inner_text()))
-    named = {one["text"].split()[0] for one in labels(drawing)} & set(CARRIERS)
-    others = re.search(r"(\d+) more$", note.inner_text())
-    assert small & named == set()
-    assert len(small | named) + int(others[1] if others else 0) == len(CARRIERS)
-    # A tile without a name still has its colors.
-    fill = "one => getComputedStyle(one)"
-    colors = {one.evaluate(f"{fill}.backgroundColor") for one in console.page.locator(".legend i").all()}
-    fills = [one.evaluate(f"{fill}.fill") for one in drawing.locator("path").all()]
+    expect(note).to_have_text(re.compile(r"^no room for: (\w\w \d+, ){0,8}(\w\w \d+|\d+ more)$"))
+
+    def is_each_carrier_once() -> bool:
+        text = note.inner_text()
+        small = re.findall(r"(\w\w) \d+\b", text)
+        drawn = [one["text"].split() for one in labels(drawing)]
+        named = {words[0] for words in drawn if len(words) == 2} & set(CARRIERS)
+        others = re.search(r"(\d+) more$", text)
+        return (
+            len(small) + len(named) + int(others[1] if others else 0)
+            == len(CARRIERS)
+            == len(named.union(small))
+        )
+
+    # The drawing and the note follow each other.
+    wait_for(is_each_carrier_once, "each carrier to be in its tile or in the note")
+    # A tile without a label still has its colors.
     parts = {(one["carrier"], one["status"]) for one in many()}
-    assert sum(one in colors for one in fills) == len(parts)
+
+    def is_each_part_colored() -> bool:
+        colors = styles(console.page.locator(".legend i"), "backgroundColor")
+        return sum(one in colors for one in styles(drawing.locator("path"), "fill")) == len(parts)
+
+    wait_for(is_each_part_colored, "each part to be drawn in its color")
 
 
 def test_overprinted_labels_are_found() -> None:

@@ -220,9 +220,9 @@ def test_columns_are_whole(console: Console, flights: ServedTopic, width: int) -
 
     def is_at_end() -> bool:
         table.evaluate("table => { table.scrollLeft = table.scrollWidth; }")
-        is_told = re.search(r"← \d+ columns\s*$", beyond.inner_text()) is not None
-        # The same step has scrolled: what is drawn may be of before.
-        return is_told and console.page.evaluate(IN_SIGHT)[-1][0] == "sow_key"
+        is_named_before = re.search(r"← \d+ columns\s*$", beyond.inner_text()) is not None
+        # The same step has scrolled: what is drawn may still be the previous view.
+        return is_named_before and console.page.evaluate(IN_SIGHT)[-1][0] == "sow_key"
 
     wait_for(is_at_end, "the last column")
     table.evaluate("table => { table.scrollLeft = 0; }")

@@ -215,14 +215,14 @@ def test_codes_lie_over_no_other_dot(parts: Page) -> None:
     """Each code stands on a side of its dot that is free; where none is, it is left out."""
     overlaps, shown, cut = parts.evaluate(
         """() => {
-          document.body.innerHTML = "<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol>";
-          const [drawing, sizes, busiest] = document.body.children;
+          document.body.innerHTML = "<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol><p></p>";
+          const [drawing, ...parts] = document.body.children;
           drawing.style.cssText = "width: 520px; height: 300px; max-height: none";
           const at = (dest, flights, lat, lon) => (
             { dest, airport: { name: dest }, flights, delay_min: 0, lat, lon });
           const near = ["AAA", "BBB", "CCC", "DDD"].map((dest, n) => at(dest, 100 - n, 40 + n * 0.6, -80));
           const south = at("MIA", 60, 24.2, -80.3);
-          new map.ArrivalsMap(drawing, sizes, busiest).draw([...near, at("LAX", 50, 33.9, -118.4), south]);
+          new map.ArrivalsMap(drawing, ...parts).draw([...near, at("LAX", 50, 33.9, -118.4), south]);
           const box = (node) => node.getBoundingClientRect();
           const dots = [...drawing.querySelectorAll("circle")].map(box);
           const codes = [...drawing.querySelectorAll(".code")];
@@ -242,12 +242,12 @@ def test_codes_lie_over_no_other_dot(parts: Page) -> None:
 
 
 GAPS = """async () => {
-  await dressed("<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol>");
-  const [drawing, sizes, busiest] = document.body.children;
+  await dressed("<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol><p></p>");
+  const [drawing, ...parts] = document.body.children;
   drawing.style.cssText = "width: 520px; height: 300px; max-height: none";
   const at = (dest, flights, lat, lon) => ({ dest, airport: { name: dest }, flights, delay_min: 0, lat, lon });
   // The east of Florida, where dots lie one over the other; and two airports that have no other one near.
-  new map.ArrivalsMap(drawing, sizes, busiest).draw([
+  new map.ArrivalsMap(drawing, ...parts).draw([
     at("MCO", 140, 28.43, -81.31), at("FLL", 120, 26.07, -80.15), at("MIA", 118, 25.79, -80.29),
     at("PBI", 65, 26.68, -80.1), at("TPA", 74, 27.98, -82.53), at("RSW", 35, 26.54, -81.76),
     at("LAX", 160, 33.94, -118.41), at("DEN", 70, 39.86, -104.67),
@@ -274,23 +274,24 @@ def test_a_code_is_next_to_its_own_dot(parts: Page) -> None:
 
 
 def test_new_york_is_named_where_no_dot_is(parts: Page) -> None:
-    """Its name is further south, or left out; an airport beyond the edge of the map has no dot."""
+    """Its name is further south, or left out; an airport beyond the edge of the map has no dot, and is named."""
     found = parts.evaluate(
         """async () => {
-          await dressed("<svg id='arrivals' viewBox='-58 8 1040 612'></svg><p></p><ol></ol>");
-          const [drawing, sizes, busiest] = document.body.children;
+          await dressed("<svg id='arrivals' viewBox='-58 8 1040 612'></svg><p></p><ol></ol><p></p>");
+          const [drawing, ...parts] = document.body.children;
           drawing.style.cssText = "width: 420px; max-height: none";
-          const drawn = new map.ArrivalsMap(drawing, sizes, busiest);
+          const drawn = new map.ArrivalsMap(drawing, ...parts);
           const at = (dest, lat, lon) => ({ dest, airport: { name: dest }, flights: 9, delay_min: 0, lat, lon });
           const sea = [[40, -71], [38.5, -70.5], [37, -70], [38.5, -72.5], [40, -73]];
           return [[], sea.slice(0, 1), sea].map((dots) => {
             drawn.draw([at("SJU", 18.4, -66), ...dots.map(([lat, lon], n) => at(`D${n}`, lat, lon))], true);
             const names = [...drawing.querySelectorAll(".place")].map((node) => Number(node.getAttribute("y")));
-            return [drawing.querySelectorAll("circle").length, names];
+            return [drawing.querySelectorAll("circle").length, names, parts.at(-1).textContent];
           });
         }"""
     )
-    (none, [usual]), (one, [lower]), (all_, left_out) = found
+    assert {beyond for *_, beyond in found} == {"not on the map: 9 flights to SJU"}
+    (none, [usual], _), (one, [lower], _), (all_, left_out, _) = found
     assert (none, one, all_) == (0, 1, 5)
     assert usual < lower
     assert left_out == []
@@ -300,7 +301,7 @@ def test_a_map_without_arrivals_says_so(parts: Page) -> None:
     """In the first hours, no flight has landed; while the view is loading, that is unknown."""
     found = parts.evaluate(
         """() => {
-          document.body.innerHTML = "<svg viewBox='-58 8 1040 600'></svg><p></p><ol></ol>";
+          document.body.innerHTML = "<svg viewBox='-58 8 1040 600'></svg><p></p><ol></ol><p></p>";
           const drawn = new map.ArrivalsMap(...document.body.children);
           return [false, true].map((isLive) => {
             drawn.draw([], isLive);

@@ -7,7 +7,7 @@ const STATUS = { scheduled: "scheduled", late: "at the gate", "departed late": "
 /** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
 /** So many characters of a name have room beside a code on most screens. */
-const NAME_MAX = 22;
+const NAME_MAX = 26;
 /** No flight of the data is faster. */
 const MILES_A_MIN_MAX = 12;
 

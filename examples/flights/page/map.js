@@ -61,9 +61,10 @@ export class ArrivalsMap {
   #svg;
   #sizes;
   #busiest;
+  #elsewhere;
 
-  constructor(svg, sizes, busiest) {
-    [this.#svg, this.#sizes, this.#busiest] = [svg, sizes, busiest];
+  constructor(svg, sizes, busiest, elsewhere) {
+    [this.#svg, this.#sizes, this.#busiest, this.#elsewhere] = [svg, sizes, busiest, elsewhere];
     svg.replaceChildren(
       element("path", { d: LAND, class: "land" }),
       element("path", { d: BORDERS, class: "borders" }),
@@ -90,6 +91,9 @@ export class ArrivalsMap {
     }));
     this.#drawNames(known, most, unit);
     this.#drawSizes(most, unit);
+    const others = airports.filter((airport) => !known.includes(airport));
+    const flown = others.reduce((sum, { flights }) => sum + flights, 0);
+    this.#elsewhere.textContent = others.length ? `not on the map: ${many(flown, "flight")} to ${others.map(({ dest }) => dest).join(", ")}` : "";
     this.#busiest.replaceChildren(...airports.slice(0, BUSIEST).map(({ dest, airport, flights, delay_min: delay }) => {
       const item = document.createElement("li");
       const parts = [airport?.name ?? "", many(flights, "flight"), minutes(delay ?? 0)];

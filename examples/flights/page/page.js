@@ -37,7 +37,7 @@ const views = { departures, carriers, delays, arrivals };
 const names = new Map();
 const board = new Departures(get("departures"), (code) => names.get(code));
 const chart = new LatencyChart(get("latencies"));
-const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"));
+const map = new ArrivalsMap(get("arrivals"), get("sizes"), get("busiest"), get("elsewhere"));
 const outages = new Outages();
 const moments = new Moments();
 /** When any view last changed, in milliseconds. */

@@ -309,25 +309,27 @@ export class Plot {
     // The library lays tiles out before it asks for their labels, and tells nobody else how large they are.
     const tileOf = (index) => this.#chart.getModel().getSeriesByIndex(0).getData().getItemLayout(index);
     const paint = (bare) => this.#chart.setOption(KINDS[this.#kind](figures, colors, styles(), size, tileOf, bare), { replaceMerge: ["series"] });
-    paint(new Map());
+    paint(new Set());
     if (this.#kind !== "treemap") return [];
     const small = this.#unlabeled(figures, tileOf);
     // Where a row's tile is does not depend on the headers, so what has no room for one has none without it either.
-    if (small.size && figures.names.length > 1) paint(small);
-    return [...small.values()];
+    const bare = new Set(small.filter(({ isNamed }) => !isNamed).map(({ name }) => name));
+    if (bare.size && figures.names.length > 1) paint(bare);
+    return small.map(({ text }) => text);
   }
 
-  // The tiles that have no room for their name, by their names, each with its value: what is no part of another one.
+  // The tiles that have no room for their name and value: what is no part of another one.
   #unlabeled({ names }, tileOf) {
     const data = this.#chart.getModel().getSeriesByIndex(0).getData();
-    const found = new Map();
+    const found = [];
     data.each((index) => {
       const { name, title, texts, about } = data.getRawDataItem(index) ?? {};
       if (!about || (names.length > 1 && !title)) return;
       const tile = tileOf(index);
       const hasRoom = tile && !tile.invisible;
-      const isLabeled = hasRoom && (title ? tile.height > UPPER && headed(title, tile) : fitted(texts, tile).length);
-      if (!isLabeled) found.set(name, (title ?? texts).join(" "));
+      const label = hasRoom && (title ? tile.height > UPPER && headed(title, tile) : fitted(texts, tile).join("  "));
+      const isWhole = label === (title ?? texts).join("  ");
+      if (!isWhole) found.push({ name, text: (title ?? texts).join(" "), isNamed: Boolean(label) });
     });
     return found;
   }
