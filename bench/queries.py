@@ -40,7 +40,7 @@ from sowline.subscriptions.engine.subscription import ChangeView
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.pages import PageWindow
-from sowline_query_service.live.window import Viewer
+from sowline_query_service.live.viewer import Viewer
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.server.server import server_of
@@ -171,6 +171,7 @@ async def _pages(bodies: list[bytes]) -> None:
             WindowHolder("", None),
             delta=False,
             rank_of=view.rank_of,
+            away={},
         )
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]

@@ -54,6 +54,17 @@ class Service(Server):
             if before[number] < position <= now[number]
         ]
 
+    def last_before_end(self, number: int, positions: Positions) -> Json:
+        """What a record that is gone at some positions was just before it ended."""
+        changed = self.changed[number % len(self.past)].items()
+        ends = [
+            change
+            for position, (of, change, _) in changed
+            if of == number and change.body is None and position <= positions[number % len(self.past)]
+        ]
+        body: Json = json.loads(ends[-1].previous or b"")
+        return body
+
     def write(self, log_records: list[list[tuple[int, Json | None]]]) -> None:
         """Let log records arrive in one batch; each makes changes in the partition of its first."""
         batches: dict[tuple[str, int], list[EventAtOffset]] = {}

@@ -96,6 +96,8 @@ class Subscriber(Holder):
             self.holding.partial.discard(key)
         shown = ask.view(records)
         if self.mark == "replace":
+            for left in self.step if ask.grouping is None else ():
+                self._check_reason(left, self._key(left), positions)
             self._check_replacing_group(set(keys), records)
         else:
             self._check_group(keys, ask.first(ask.all(records)))
@@ -283,15 +285,23 @@ class Subscriber(Holder):
             there = {("id", number): record.body for number, record in records.items()}
         else:
             there = ask.all(records)
+        self._check_reason(message, key, positions)
         if message["reason"] == "match":
-            assert ask.grouping is not None or ask.mine.sees(there[key])
             assert data == ask.sent(there[key])
-        elif message["reason"] == "entitlement":
-            assert not ask.mine.sees(there[key])
-            assert held is None or data == ask.sent(held)
         else:
-            assert key not in there
             assert held is None or data == ask.sent(held)
+
+    def _check_reason(self, message: Json, key: Key, positions: Positions) -> None:
+        """Why a record leaves: what happened to one that may not be seen is not told."""
+        ask, number = self.holding.ask, key[1]
+        records = self.service.at(positions)
+        if ask.grouping is not None:
+            assert message["reason"] == ("match" if key in ask.all(records) else "deleted")
+            return
+        is_there = number in records
+        last = records[number].body if is_there else self.service.last_before_end(number, positions)
+        expected = ("match" if is_there else "deleted") if ask.mine.sees(last) else "entitlement"
+        assert message["reason"] == expected, (key, message["reason"], expected)
 
     def _check_leaving_unseen(self, data: Json, key: Key, before: Holding) -> None:
         """A group that went while its client was away is told as one of its records would have it."""

@@ -11,6 +11,7 @@ from sowline.subscriptions.engine.plan import DeliveryPlan
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
 from sowline_query_service.live.catching_up import CatchingUp
 from sowline_query_service.live.subscription import LiveSubscription, put_change
+from sowline_query_service.live.viewer import AwayViewers, Viewer
 from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -51,6 +52,7 @@ class Dispatcher:
         self._live: dict[str, DeliveryPlan[LiveSubscription]] = {}
         self._windows: dict[str, dict[WindowName, LiveWindow]] = {}
         self._catching_up: dict[str, CatchingUp] = {}
+        self._away: dict[str, AwayViewers] = {}
         self.messages_sent = 0
         self.fell_behind = 0
         """Times that a subscription left live delivery because its client was too slow."""
@@ -93,7 +95,7 @@ class Dispatcher:
 
     def forget(self, topic: str) -> None:
         """Forget a topic that was removed, and which no subscription reads any more."""
-        for of_topic in (self._live, self._windows, self._catching_up):
+        for of_topic in (self._live, self._windows, self._catching_up, self._away):
             of_topic.pop(topic, None)
 
     def count(self, messages: int) -> None:
@@ -128,6 +130,10 @@ class Dispatcher:
             assert not window.users, "what is used stays"
             del windows[name]
 
+    def away_in(self, topic: str) -> AwayViewers:
+        """Return the viewers of a topic that note which records end; they enter and leave by themselves."""
+        return self._away.setdefault(topic, {})
+
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
         """Send the messages of a batch of changes; subscriptions whose clients are too slow fall behind.
 
@@ -155,8 +161,16 @@ class Dispatcher:
         # after change 5 of [5, 6], a subscription would be recorded at 6, and would never get change 6. Until then
         # its messages may exceed the outbox by one batch.
         self._relieve(batch.reached)
+        self._note_ends(batch, list(self._away.get(name, ())))
         for window in windows:
             self.messages_sent += window.settle()
+
+    def _note_ends(self, batch: _Batch, away: list[Viewer]) -> None:
+        """Let viewers note the records that ended."""
+        ended = [at for at, change in enumerate(batch.changes) if change.body is None] if away else []
+        for at in ended:
+            for viewer in away:
+                viewer.note_end(batch.seen(at))
 
     def _put_natively(self, batch: _Batch, plan: DeliveryPlan[LiveSubscription], start: int) -> int:
         """Send what the native core makes of changes from `start` on; return the first that is left to Python."""

@@ -1,11 +1,10 @@
 """Replaces a subscription: finds the records that its client holds, and what differs from the new selection."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import orjson
 from msgspec import structs
 
 from sowline.changes.change import Change
@@ -16,6 +15,7 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.worker_thread import in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
+from sowline.subscriptions.engine.hidden_ends import HiddenEnds
 from sowline.subscriptions.engine.shown import as_sent
 from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, hidden, left
 from sowline.subscriptions.live.conflation import SlowRecipient
@@ -119,7 +119,9 @@ class ReplacementQuery(Query):
         await wait_next_turn()
         changes = await self._begin_together()
         changed = {
-            topic.definition.name: _Changed.of(topic, found)
+            topic.definition.name: _Changed.of(
+                topic, found, self._held.selection.entitled.get(topic.definition.name)
+            )
             for topic, found in zip(self._held.topics, changes, strict=True)
         }
         for topic_slice in self.topic_slices:
@@ -176,7 +178,7 @@ class ReplacementQuery(Query):
                 entitlement = self._held.selection.entitled.get(topic.definition.name)
                 # Whether it was deleted once it was hidden is not for this user
                 # (test_what_happened_to_a_hidden_record_is_not_disclosed).
-                if entitlement is not None and _ended_hidden(last, entitlement):
+                if last.body is None and key in changed.hidden_ends:
                     assert first.previous is not None, "what matched was there"
                     delivery = hidden(first.previous)
                 else:
@@ -221,25 +223,24 @@ class _Changed:
 
     first: dict[bytes, Change]
     last: dict[bytes, Change]
+    hidden_ends: Container[bytes]
     rows: RowNumbers
 
     @classmethod
-    def of(cls, topic: TopicState, changes: list[tuple[int, Change]]) -> "_Changed":
+    def of(
+        cls, topic: TopicState, changes: list[tuple[int, Change]], entitlement: Filter | None
+    ) -> "_Changed":
         """Collect the changed records, at the instant of the last change."""
+        hidden_ends = None if entitlement is None else HiddenEnds(entitlement)
         first: dict[bytes, Change] = {}
         for _, change in changes:
             first.setdefault(change.sow_key, change)
+            if hidden_ends is not None:
+                hidden_ends.note(ChangeView(change, topic.metadata))
         last = {change.sow_key: change for _, change in changes}
-        return cls(first, last, np.sort(topic.rows.found(list(first))))
-
-
-def _ended_hidden(last: Change, entitlement: Filter) -> bool:
-    """Return whether a change ended a record that the user could not see just before it."""
-    return (
-        last.body is None
-        and last.previous is not None
-        and not entitlement.matches(orjson.loads(last.previous))
-    )
+        return cls(
+            first, last, () if hidden_ends is None else hidden_ends, np.sort(topic.rows.found(list(first)))
+        )
 
 
 async def _rows(positions: AsyncIterator[RowNumbers], topic_slice: TopicSlice) -> RowNumbers:
