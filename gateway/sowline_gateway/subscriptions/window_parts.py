@@ -15,7 +15,7 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.window_memory import HELD_BYTES, WindowBytes, WindowHolder
 from sowline.subscriptions.engine.shown import ShownRecord
-from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, entitled
+from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, entitled, hidden
 from sowline.wire.node_queries import NodeQuery, past_view_of, view_of
 from sowline.wire.request import Read
 from sowline.wire.server_message import ms_of
@@ -24,7 +24,7 @@ from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.routing import UNAVAILABLE
-from sowline_gateway.query.keyed_records import read_record, records_of
+from sowline_gateway.query.keyed_records import ends_of, read_record, records_of
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import NONE, SeenPositions, newest
 from sowline_gateway.query.sharded_query import ShardedQuery
@@ -194,6 +194,9 @@ class WindowParts:
         try:
             # With all rights: a record that the client may not see any more was not deleted.
             found = await records_of(context.nodes, name, keys, context.limits, opened.positions, self._slot)
+            ended = [key for key in unknown if key not in found]
+            if ended and entitlement.filter != ALL:
+                await self._look_up_ends(opened, held, ended)
         except SowlineError as error:
             # A node that is lost is reported like this, too.
             if error.reason == UNAVAILABLE:
@@ -207,6 +210,24 @@ class WindowParts:
             if entitlement.select is not None:
                 gone = msgspec.structs.replace(gone, body=entitlement.select.apply(gone.body))
             opened.merged.remove("", key, gone)
+
+    async def _look_up_ends(self, opened: OpenedWindow, held: HeldWindow, ended: list[bytes]) -> None:
+        """Find out which records that ended were hidden from the user by then; raise `shard unavailable`."""
+        subscriber, context = self._subscriber, self._context
+        found = await ends_of(
+            context.nodes,
+            self._asked.topic.name,
+            [key.decode() for key in ended],
+            held.positions,
+            subscriber.rights,
+            context.limits,
+            opened.positions,
+            self._slot,
+        )
+        for key in ended:
+            # Of an end that is no longer known, the user is told what tells nothing of it
+            # (test_an_end_that_is_no_longer_known).
+            opened.merged.remove("", key, found.get(key, hidden(held.shown[key].body)))
 
     # the changes
 
