@@ -54,16 +54,15 @@ class Service(Server):
             if before[number] < position <= now[number]
         ]
 
-    def last_before_end(self, number: int, positions: Positions) -> Json:
-        """What a record that is gone at some positions was just before it ended."""
-        changed = self.changed[number % len(self.past)].items()
-        ends = [
+    def changes_of(self, number: int, positions: Positions) -> list[Change]:
+        """The changes of a record up to some positions, in their order."""
+        partition = number % len(self.past)
+        changed = self.changed[partition].items()
+        return [
             change
             for position, (of, change, _) in changed
-            if of == number and change.body is None and position <= positions[number % len(self.past)]
+            if of == number and position <= positions[partition]
         ]
-        body: Json = json.loads(ends[-1].previous or b"")
-        return body
 
     def write(self, log_records: list[list[tuple[int, Json | None]]]) -> None:
         """Let log records arrive in one batch; each makes changes in the partition of its first."""

@@ -292,16 +292,25 @@ class Subscriber(Holder):
             assert held is None or data == ask.sent(held)
 
     def _check_reason(self, message: Json, key: Key, positions: Positions) -> None:
-        """Why a record leaves: what happened to one that may not be seen is not told."""
+        """Why a record leaves: the last change that took it out of sight decides."""
         ask, number = self.holding.ask, key[1]
         records = self.service.at(positions)
         if ask.grouping is not None:
             assert message["reason"] == ("match" if key in ask.all(records) else "deleted")
             return
-        is_there = number in records
-        last = records[number].body if is_there else self.service.last_before_end(number, positions)
-        expected = ("match" if is_there else "deleted") if ask.mine.sees(last) else "entitlement"
+        if number in records and ask.mine.sees(records[number].body):
+            expected = "match"
+        else:
+            gone = [
+                change
+                for change in self.service.changes_of(number, positions)
+                if self._sees(change.previous) and not self._sees(change.body)
+            ]
+            expected = "deleted" if gone[-1].body is None else "entitlement"
         assert message["reason"] == expected, (key, message["reason"], expected)
+
+    def _sees(self, body: bytes | None) -> bool:
+        return body is not None and self.holding.ask.mine.sees(json.loads(body))
 
     def _check_leaving_unseen(self, data: Json, key: Key, before: Holding) -> None:
         """A group that went while its client was away is told as one of its records would have it."""

@@ -9,9 +9,9 @@ from sowline.runtime.tracing import begin
 from sowline.serving.cooperative import Turns
 from sowline.subscriptions.engine.plan import DeliveryPlan
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
+from sowline_query_service.live.away import AwayViewers
 from sowline_query_service.live.catching_up import CatchingUp
 from sowline_query_service.live.subscription import LiveSubscription, put_change
-from sowline_query_service.live.viewer import AwayViewers, Viewer
 from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -131,8 +131,8 @@ class Dispatcher:
             del windows[name]
 
     def away_in(self, topic: str) -> AwayViewers:
-        """Return the viewers of a topic that note which records end; they enter and leave by themselves."""
-        return self._away.setdefault(topic, {})
+        """Return the viewers of a topic that note what leaves; they enter and leave by themselves."""
+        return self._away.setdefault(topic, AwayViewers())
 
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
         """Send the messages of a batch of changes; subscriptions whose clients are too slow fall behind.
@@ -161,16 +161,11 @@ class Dispatcher:
         # after change 5 of [5, 6], a subscription would be recorded at 6, and would never get change 6. Until then
         # its messages may exceed the outbox by one batch.
         self._relieve(batch.reached)
-        self._note_ends(batch, list(self._away.get(name, ())))
+        if away := self._away.get(name):
+            for at in range(len(changes)):
+                away.take(batch.seen(at))
         for window in windows:
             self.messages_sent += window.settle()
-
-    def _note_ends(self, batch: _Batch, away: list[Viewer]) -> None:
-        """Let viewers note the records that ended."""
-        ended = [at for at, change in enumerate(batch.changes) if change.body is None] if away else []
-        for at in ended:
-            for viewer in away:
-                viewer.note_end(batch.seen(at))
 
     def _put_natively(self, batch: _Batch, plan: DeliveryPlan[LiveSubscription], start: int) -> int:
         """Send what the native core makes of changes from `start` on; return the first that is left to Python."""

@@ -3,18 +3,24 @@
 import asyncio
 import time
 
-from sowline.changes.change import DELETED
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.window_memory import HELD_BYTES, WindowHolder, WindowMemory
 from sowline.subscriptions.engine.delivery import Form
-from sowline.subscriptions.engine.hidden_ends import HiddenEnds
 from sowline.subscriptions.engine.page import Page
 from sowline.subscriptions.engine.shown import ShownRecord, as_sent, identifying_fields, keys_shown
-from sowline.subscriptions.engine.subscription import ChangeView, Delivery, hidden
+from sowline.subscriptions.engine.subscription import (
+    MATCH,
+    ChangeView,
+    Delivery,
+    as_left,
+    hidden,
+    left_sight,
+)
 from sowline.subscriptions.live.conflation import Conflated
 from sowline.subscriptions.live.put_payload import RankOf
+from sowline_query_service.live.away import AwayViewers
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.topic_state import TopicState
 
@@ -33,7 +39,7 @@ class Viewer:
         *,
         delta: bool,
         rank_of: RankOf,
-        away: "AwayViewers",
+        away: AwayViewers,
     ) -> None:
         options = selection.options
         self._memory = memory
@@ -49,8 +55,8 @@ class Viewer:
         """Returns the rank of a record in its window now; None if it has not requested ranks."""
         self._entitled = selection.entitled.get(topic.definition.name)
         self._away = away
-        self._hidden_ends = None if self._entitled is None else HiddenEnds(self._entitled)
-        """The records of `held` that were hidden when they ended; None for a user who may see all records."""
+        self._left_sight: dict[bytes, Delivery] = {}
+        """The last change that took each record of `held` out of the user's sight, if one did."""
         self._is_of_conflated = topic.definition.is_conflated
         self.form = Form.live(options, topic.definition, delta=delta)
         self.keys = keys_shown(topic.definition, options)
@@ -87,13 +93,13 @@ class Viewer:
         # (test_what_slow_clients_hold_counts).
         self._memory.count(self.holder, (len(held) - len(self._held)) * HELD_BYTES)
         self._held = held
-        if self._hidden_ends is None:
+        if self._entitled is None:
             return
         if held:
-            self._away[self] = None
+            self._away.enter(self, self._entitled)
         else:
-            self._away.pop(self, None)
-            self._hidden_ends.clear()
+            self._away.leave(self, self._entitled)
+            self._left_sight = {}
 
     def hold(self, held: dict[bytes, ShownRecord], positions: Positions) -> None:
         """Be behind at these positions, with this window at the client; fail if there is no memory for it."""
@@ -130,8 +136,7 @@ class Viewer:
         """Take over the client's window from the viewer that this one replaces."""
         assert not self._held, "a new viewer holds nothing"
         assert not replaced.live.is_set(), "a viewer that was replaced is live no more"
-        if replaced._hidden_ends is not None:
-            self._hidden_ends = replaced._hidden_ends.copy()
+        self._left_sight = replaced._left_sight
         held, replaced.held = replaced.held, {}
         self.held, self.positions = held, replaced.positions
 
@@ -146,24 +151,29 @@ class Viewer:
         """Return the message as this user may see it."""
         return as_sent(delivery, self._entitled, is_conflated=self._is_of_conflated)
 
-    def note_end(self, seen: ChangeView) -> None:
-        """Note whether a record of its client was hidden from the user when this change ended it."""
-        if self._hidden_ends is not None and seen.change.sow_key in self._held:
-            self._hidden_ends.note(seen)
+    def note_change(self, seen: ChangeView) -> None:
+        """Note a change since its positions."""
+        if self._entitled is None or seen.change.sow_key not in self._held:
+            return
+        if (gone := left_sight(seen, self._entitled)) is not None:
+            self.note_left(seen.change.sow_key, gone)
+
+    def note_left(self, sow_key: bytes, gone: Delivery) -> None:
+        """Note the change that took a record out of the user's sight, if the client holds the record."""
+        if sow_key in self._held:
+            self._left_sight[sow_key] = gone
 
     def leaving(self, sow_key: bytes, delivery: Delivery) -> Delivery:
         """Return the `oof` of a record or group of its client's window as this user may see it."""
-        # Whether it was deleted once it was hidden is not for this user
+        sent = self.as_sent(delivery)
+        if self._entitled is None or sent.reason == MATCH:
+            return sent
+        # Whether it was deleted once it was hidden, or was written once it was deleted, is not for this user
         # (test_what_happened_to_a_hidden_record_is_not_disclosed).
-        if self._hidden_ends is not None and delivery.reason == DELETED and sow_key in self._hidden_ends:
-            return hidden(self._held[sow_key].body)
-        return self.as_sent(delivery)
+        held, gone = self._held[sow_key].body, self._left_sight.get(sow_key)
+        return hidden(held) if gone is None else as_left(gone, held)
 
     @property
     def is_too_slow(self) -> bool:
         """Whether the client is too slow for live messages; conflated ones may wait longer."""
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
-
-
-AwayViewers = dict[Viewer, None]
-"""The viewers of a topic that hold records, are not sent changes, and whose users may not see all records."""

@@ -210,7 +210,7 @@ class LiveWindow(ABC):
         shown = self._shown_before(viewer, undone) if undone else self.shown_to(viewer)
         viewer.hold(shown, positions)
         for _, change in changes:
-            viewer.note_end(ChangeView(change, self.topic.metadata))
+            viewer.note_change(ChangeView(change, self.topic.metadata))
 
     def _stop(self, viewer: Viewer) -> None:
         """End live delivery to a viewer, after what was held back."""
