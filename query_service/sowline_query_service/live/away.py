@@ -38,6 +38,7 @@ class AwayViewers:
         """Let all of them note a change."""
         for entitlement, viewers in self._viewers.items():
             gone = left_sight(seen, entitlement)
-            for viewer in viewers if gone is not None else ():
-                assert gone is not None
+            if gone is None:
+                continue
+            for viewer in viewers:
                 viewer.note_left(seen.change.sow_key, gone)
