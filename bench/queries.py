@@ -38,9 +38,10 @@ from sowline.serving.result import QueryLimits
 from sowline.serving.window_memory import WindowHolder, WindowMemory
 from sowline.subscriptions.engine.subscription import ChangeView
 from sowline_query_service.context import ServiceContext
+from sowline_query_service.live.away import AwayViewers
 from sowline_query_service.live.dispatcher import Dispatcher
 from sowline_query_service.live.pages import PageWindow
-from sowline_query_service.live.window import Viewer
+from sowline_query_service.live.viewer import Viewer
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.server.server import server_of
@@ -171,6 +172,7 @@ async def _pages(bodies: list[bytes]) -> None:
             WindowHolder("", None),
             delta=False,
             rank_of=view.rank_of,
+            away=AwayViewers(),
         )
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]

@@ -19,7 +19,7 @@ class Connection:
         self.client = service.connect(MINE[whose].rights)
         self.subscribers: dict[str, Subscriber] = {}
         self.requests: dict[str, tuple[Subscriber, Ask | None, str]] = {}
-        """By command id: who asked for what, and whether fresh, replace, back, end, or to be refused why."""
+        """By command id: who asked for what, and whether fresh, replace, back, halt, end, or to be refused why."""
         self.sent: dict[bytes, deque[float]] = defaultdict(deque)
         """By message: when the service had it ready."""
         self.group = ""
@@ -129,7 +129,7 @@ class Connection:
                 assert message["reason"] == kind, message
         elif kind == "end":
             del self.subscribers[subscriber.sid]
-        else:
+        elif kind != "halt":
             assert ask is not None
             assert message["sub_id"] == subscriber.sid
             subscriber.acknowledged(ask, message, kind)

@@ -54,6 +54,16 @@ class Service(Server):
             if before[number] < position <= now[number]
         ]
 
+    def changes_of(self, number: int, positions: Positions) -> list[Change]:
+        """The changes of a record up to some positions, in their order."""
+        partition = number % len(self.past)
+        changed = self.changed[partition].items()
+        return [
+            change
+            for position, (of, change, _) in changed
+            if of == number and position <= positions[partition]
+        ]
+
     def write(self, log_records: list[list[tuple[int, Json | None]]]) -> None:
         """Let log records arrive in one batch; each makes changes in the partition of its first."""
         batches: dict[tuple[str, int], list[EventAtOffset]] = {}

@@ -96,6 +96,8 @@ class Subscriber(Holder):
             self.holding.partial.discard(key)
         shown = ask.view(records)
         if self.mark == "replace":
+            for left in self.step if ask.grouping is None else ():
+                self._check_reason(left, self._key(left), positions)
             self._check_replacing_group(set(keys), records)
         else:
             self._check_group(keys, ask.first(ask.all(records)))
@@ -283,15 +285,32 @@ class Subscriber(Holder):
             there = {("id", number): record.body for number, record in records.items()}
         else:
             there = ask.all(records)
+        self._check_reason(message, key, positions)
         if message["reason"] == "match":
-            assert ask.grouping is not None or ask.mine.sees(there[key])
             assert data == ask.sent(there[key])
-        elif message["reason"] == "entitlement":
-            assert not ask.mine.sees(there[key])
-            assert held is None or data == ask.sent(held)
         else:
-            assert key not in there
             assert held is None or data == ask.sent(held)
+
+    def _check_reason(self, message: Json, key: Key, positions: Positions) -> None:
+        """Why a record leaves: the last change that took it out of sight decides."""
+        ask, number = self.holding.ask, key[1]
+        records = self.service.at(positions)
+        if ask.grouping is not None:
+            assert message["reason"] == ("match" if key in ask.all(records) else "deleted")
+            return
+        if number in records and ask.mine.sees(records[number].body):
+            expected = "match"
+        else:
+            gone = [
+                change
+                for change in self.service.changes_of(number, positions)
+                if self._sees(change.previous) and not self._sees(change.body)
+            ]
+            expected = "deleted" if gone[-1].body is None else "entitlement"
+        assert message["reason"] == expected, (key, message["reason"], expected)
+
+    def _sees(self, body: bytes | None) -> bool:
+        return body is not None and self.holding.ask.mine.sees(json.loads(body))
 
     def _check_leaving_unseen(self, data: Json, key: Key, before: Holding) -> None:
         """A group that went while its client was away is told as one of its records would have it."""

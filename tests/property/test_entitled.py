@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from sowline.serving.result import QueryLimits
@@ -30,9 +30,13 @@ pages = st.builds(
     skip_n=st.sampled_from([0, 0, 1]),
 )
 both = st.tuples(asks_for_records(), asks_for_records()) | st.tuples(pages, pages) | st.tuples(asks, asks)
+PAGE = Ask("sow_and_subscribe", order="/n", top_n=2, skip_n=0)
+HIDDEN_THEN_GONE: list[Any] = [[[(0, body)]] for body in (None, {"n": 3, "g": "a"}, {"n": 0, "g": "a"})]
+"""Writes that, in their reverse order, show a record, hide it, and delete it."""
 
 
 @examples(150)
+@example("some records", (PAGE, PAGE), HIDDEN_THEN_GONE, HIDDEN_THEN_GONE, 1)
 @given(whose=mine, asked=both, before=batches, after=batches, limits=st.integers(1, 3))
 def test_only_what_may_be_seen(
     whose: str, asked: tuple[Ask, Ask], before: list[Any], after: list[Any], limits: int
@@ -57,6 +61,7 @@ async def _run(service: Service, whose: str, asked: list[Ask], before: list[Any]
     subscriber = connection.subscribers["s"] = Subscriber(service, "s", first)
     connection.ask(subscriber, first, "fresh", first.fields())
     await _write(connection, before)
+    await _miss(connection, subscriber, before)
     if first.replaced_by(then) == "replace":
         connection.is_calm = False
         service.write(after[0])
@@ -69,6 +74,21 @@ async def _run(service: Service, whose: str, asked: list[Ask], before: list[Any]
         event(reason)
     connection.client.session.close()
     await service.loop.rest()
+
+
+async def _miss(connection: Connection, subscriber: Subscriber, batches: list[Any]) -> None:
+    """Write while a page is paused: its client gets the difference once it goes on."""
+    if not subscriber.asked.is_window:
+        return
+    connection.ask(subscriber, None, "halt", {"command": "pause"})
+    await connection.read()
+    for batch in reversed(batches):
+        connection.service.write(batch)
+    subscriber.is_back = True
+    connection.ask(subscriber, None, "halt", {"command": "resume"})
+    await connection.read()
+    await connection.service.loop.tick(6000)
+    await connection.read()
 
 
 async def _write(connection: Connection, batches: list[Any]) -> None:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-import msgspec
-
 from sowline.errors import SowlineError
 from sowline.language.filter import ALL
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
@@ -15,7 +13,7 @@ from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.query_slots import QuerySlot
 from sowline.serving.window_memory import HELD_BYTES, WindowBytes, WindowHolder
 from sowline.subscriptions.engine.shown import ShownRecord
-from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, entitled
+from sowline.subscriptions.engine.subscription import MATCH, OOF, Delivery, hidden
 from sowline.wire.node_queries import NodeQuery, past_view_of, view_of
 from sowline.wire.request import Read
 from sowline.wire.server_message import ms_of
@@ -24,7 +22,7 @@ from sowline_gateway.nodes.connections import NodeLost
 from sowline_gateway.nodes.failover import AGAIN_SECONDS
 from sowline_gateway.nodes.node_message import NodeMessage
 from sowline_gateway.nodes.routing import UNAVAILABLE
-from sowline_gateway.query.keyed_records import read_record, records_of
+from sowline_gateway.query.keyed_records import RecordsAsked, left_since, read_record, records_of
 from sowline_gateway.query.part import Part
 from sowline_gateway.query.seen import NONE, SeenPositions, newest
 from sowline_gateway.query.sharded_query import ShardedQuery
@@ -189,24 +187,34 @@ class WindowParts:
         unknown = held.unexplained(opened.merged) if self._asked.options.oof else []
         if not unknown:
             return
-        context, name = self._context, self._asked.topic.name
-        keys, entitlement = [key.decode() for key in unknown], self._subscriber.rights.read.of(name)
         try:
-            # With all rights: a record that the client may not see any more was not deleted.
-            found = await records_of(context.nodes, name, keys, context.limits, opened.positions, self._slot)
+            left = await self._left(unknown, opened, held)
         except SowlineError as error:
             # A node that is lost is reported like this, too.
             if error.reason == UNAVAILABLE:
                 raise NodeLost(error.message) from error
             raise
-        assert found.keys() <= set(unknown), "nodes send records that they are asked for"
-        for key, body in found.items():
-            gone = Delivery(OOF, body, MATCH, held.shown[key].body)
-            if entitlement.filter != ALL:
-                gone = entitled(gone, entitlement.filter)
-            if entitlement.select is not None:
-                gone = msgspec.structs.replace(gone, body=entitlement.select.apply(gone.body))
+        assert left.keys() <= set(unknown), "nodes send records that they are asked for"
+        for key, gone in left.items():
             opened.merged.remove("", key, gone)
+
+    async def _left(
+        self, sow_keys: list[bytes], opened: OpenedWindow, held: HeldWindow
+    ) -> dict[bytes, Delivery]:
+        """Return the `oof` of records that the client holds, unless it says no more than that they were deleted."""
+        subscriber, name = self._subscriber, self._asked.topic.name
+        asked = RecordsAsked(self._context.nodes, name, subscriber.rights, self._context.limits)
+        keys = [key.decode() for key in sow_keys]
+        found = await records_of(asked, keys, opened.positions, self._slot)
+        left = {key: Delivery(OOF, body, MATCH, held.shown[key].body) for key, body in found.items()}
+        gone = [key for key in sow_keys if key not in found]
+        keys = [key.decode() for key in gone]
+        if gone and subscriber.rights.read.of(name).filter != ALL:
+            told = await left_since(asked, keys, held.positions, opened.positions, self._slot)
+            # If it is no longer known how a record left, the user is told what tells nothing of that
+            # (test_how_a_record_left_is_no_longer_known).
+            left |= {key: told.get(key, hidden(held.shown[key].body)) for key in gone}
+        return left
 
     # the changes
 

@@ -13,7 +13,7 @@ from sowline.serving.writes.requests import Definitions
 from sowline.serving.writes.write_entitlements import RecordCheck
 from sowline_gateway.nodes.http import NodeHttp
 from sowline_gateway.nodes.node_set import NodeSet
-from sowline_gateway.query.keyed_records import records_of
+from sowline_gateway.query.keyed_records import RecordsAsked, records_of
 from sowline_gateway.query.record_read import read_from_holder
 from sowline_gateway.writes.outcome_watch import KEPT_SECONDS, NodesWatch, TopicWatch
 
@@ -70,7 +70,9 @@ class NodesDestination:
     async def _bodies_of(self, check: RecordCheck) -> Sequence[bytes]:
         topic = check.topic.name
         if check.key_text is None:
-            found = await records_of(self._nodes, topic, check.sow_keys, self._limits, {})
+            # With all rights, as below.
+            asked = RecordsAsked(self._nodes, topic, EVERYTHING, self._limits)
+            found = await records_of(asked, check.sow_keys, {})
             return list(found.values())
         path = f"/v1/topics/{quote(topic)}/records/{quote(check.key_text, safe='')}"
         # With all rights: a record that the writer may not see must be checked, too.

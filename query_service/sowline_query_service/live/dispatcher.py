@@ -9,6 +9,7 @@ from sowline.runtime.tracing import begin
 from sowline.serving.cooperative import Turns
 from sowline.subscriptions.engine.plan import DeliveryPlan
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
+from sowline_query_service.live.away import AwayViewers
 from sowline_query_service.live.catching_up import CatchingUp
 from sowline_query_service.live.subscription import LiveSubscription, put_change
 from sowline_query_service.live.window import LiveWindow
@@ -51,6 +52,7 @@ class Dispatcher:
         self._live: dict[str, DeliveryPlan[LiveSubscription]] = {}
         self._windows: dict[str, dict[WindowName, LiveWindow]] = {}
         self._catching_up: dict[str, CatchingUp] = {}
+        self._away: dict[str, AwayViewers] = {}
         self.messages_sent = 0
         self.fell_behind = 0
         """Times that a subscription left live delivery because its client was too slow."""
@@ -93,7 +95,7 @@ class Dispatcher:
 
     def forget(self, topic: str) -> None:
         """Forget a topic that was removed, and which no subscription reads any more."""
-        for of_topic in (self._live, self._windows, self._catching_up):
+        for of_topic in (self._live, self._windows, self._catching_up, self._away):
             of_topic.pop(topic, None)
 
     def count(self, messages: int) -> None:
@@ -128,6 +130,10 @@ class Dispatcher:
             assert not window.users, "what is used stays"
             del windows[name]
 
+    def away_in(self, topic: str) -> AwayViewers:
+        """Return the viewers of a topic that note what leaves; they enter and leave by themselves."""
+        return self._away.setdefault(topic, AwayViewers())
+
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
         """Send the messages of a batch of changes; subscriptions whose clients are too slow fall behind.
 
@@ -155,6 +161,9 @@ class Dispatcher:
         # after change 5 of [5, 6], a subscription would be recorded at 6, and would never get change 6. Until then
         # its messages may exceed the outbox by one batch.
         self._relieve(batch.reached)
+        if away := self._away.get(name):
+            for at in range(len(changes)):
+                away.take(batch.seen(at))
         for window in windows:
             self.messages_sent += window.settle()
 

@@ -17,7 +17,8 @@ from sowline.subscriptions.engine.shown import GUESSED, Due, ShownRecord, no_lon
 from sowline.subscriptions.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery
 from sowline_query_service.index.rows import Captured
 from sowline_query_service.live.pages import Paged, sorted_set
-from sowline_query_service.live.window import LiveWindow, Viewer
+from sowline_query_service.live.viewer import Viewer
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.query.grouping import groups_of, load_groups
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection

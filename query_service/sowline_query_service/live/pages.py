@@ -18,7 +18,8 @@ from sowline.subscriptions.engine.prefix import SortedPrefix
 from sowline.subscriptions.engine.shown import Due, ShownRecord, no_longer_shown
 from sowline.subscriptions.engine.subscription import PUBLISH, ChangeView, Delivery
 from sowline_query_service.index.rows import RowNumbers
-from sowline_query_service.live.window import LiveWindow, Viewer
+from sowline_query_service.live.viewer import Viewer
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.query.grouping import CHECKED
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection

@@ -17,148 +17,18 @@ from sowline.changes.change import Change
 from sowline.errors import SowlineError
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
-from sowline.serving.outbox.outbox import Outbox
 from sowline.serving.refusal import unforeseen
-from sowline.serving.window_memory import HELD_BYTES, WindowBytes, WindowHolder, WindowMemory
-from sowline.subscriptions.engine.delivery import Deltas, Form, payload_of
-from sowline.subscriptions.engine.page import Page
-from sowline.subscriptions.engine.shown import (
-    Due,
-    ShownRecord,
-    as_held,
-    as_sent,
-    difference,
-    identifying_fields,
-    is_redundant,
-    keys_shown,
-)
+from sowline.serving.window_memory import WindowBytes, WindowMemory
+from sowline.subscriptions.engine.delivery import Deltas, payload_of
+from sowline.subscriptions.engine.shown import Due, ShownRecord, as_held, difference, is_redundant
 from sowline.subscriptions.engine.subscription import ChangeView, Delivery
-from sowline.subscriptions.live.conflation import Conflated
-from sowline.subscriptions.live.put_payload import RankOf, put_step
+from sowline.subscriptions.live.put_payload import put_step
+from sowline_query_service.live.viewer import Viewer
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.topics.topic_state import TopicState
 
 log = structlog.get_logger()
-
-
-class Viewer:
-    """One subscriber of a window. While it is not live, `held` is its client's window, at `positions`."""
-
-    def __init__(
-        self,
-        outbox: Outbox,
-        sub_id: str,
-        topic: TopicState,
-        selection: Selection,
-        memory: WindowMemory,
-        holder: WindowHolder,
-        *,
-        delta: bool,
-        rank_of: RankOf,
-    ) -> None:
-        options = selection.options
-        self._memory = memory
-        self.holder = holder
-        self.failed: SowlineError | None = None
-        """Why it ends, with its window or alone."""
-        self.outbox = outbox
-        self.sub_id = sub_id
-        self.oof = options.oof
-        self.no_redundant = options.no_redundant
-        self.merges = selection.merges
-        self.rank_of = rank_of if options.rank else None
-        """Returns the rank of a record in its window now; None if it has not requested ranks."""
-        self._entitled = selection.entitled.get(topic.definition.name)
-        self._is_of_conflated = topic.definition.is_conflated
-        self.form = Form.live(options, topic.definition, delta=delta)
-        self.keys = keys_shown(topic.definition, options)
-        self.page = Page(selection.skip_n, selection.top_n or 0)
-        self._held: dict[bytes, ShownRecord] = {}
-        self.positions: Positions = {}
-        self.behind = asyncio.Event()
-        self.live = asyncio.Event()
-        """Whether it gets each change of the window at once."""
-        self._is_over = asyncio.Event()
-        """Whether it is no longer behind: live again, or failed."""
-        self.level_at = time.monotonic()
-        """When it was last live, by the monotonic clock, if it is not live now."""
-        self.was_sent = False
-        """Whether it was sent a message since this was last set to False."""
-        self.conflated = Conflated.of(
-            self,
-            topic.definition,
-            identifying_fields(topic.definition, options),
-            options,
-            lambda: topic.positions,
-            of_each=True,
-            rank_of=self.rank_of,
-        )
-
-    @property
-    def held(self) -> dict[bytes, ShownRecord]:
-        """The window of its client while it is not live."""
-        return self._held
-
-    @held.setter
-    def held(self, held: dict[bytes, ShownRecord]) -> None:
-        # Ten thousand subscriptions of a connection that reads nothing share one window, but each holds its own copy
-        # (test_what_slow_clients_hold_counts).
-        self._memory.count(self.holder, (len(held) - len(self._held)) * HELD_BYTES)
-        self._held = held
-
-    def hold(self, held: dict[bytes, ShownRecord], positions: Positions) -> None:
-        """Be behind at these positions, with this window at the client; fail if there is no memory for it."""
-        assert not self.live.is_set(), "a viewer that is live holds no window of its own"
-        self._is_over.clear()
-        self.held, self.positions = held, positions
-        self.behind.set()
-        if held and (refusal := self._memory.excess(self.holder)) is not None:
-            self.fail(refusal)
-
-    def be_live(self) -> None:
-        """Get each change of the window from now on."""
-        assert self.failed is None, "what has failed does not go on"
-        self.held = {}
-        self.behind.clear()
-        self.live.set()
-        self._is_over.set()
-
-    def fail(self, error: SowlineError) -> None:
-        """End it at once, and forget what its client holds."""
-        self.failed = error
-        self.held = {}
-        self.behind.set()
-        self._is_over.set()
-
-    async def wait_live(self) -> None:
-        """Wait until it is live again; raise its error as soon as it fails."""
-        await self._is_over.wait()
-        if self.failed is not None:
-            raise self.failed
-
-    def take_from(self, replaced: "Viewer") -> None:
-        """Take over the client's window from the viewer that this one replaces."""
-        assert not self._held, "a new viewer holds nothing"
-        assert not replaced.live.is_set(), "a viewer that was replaced is live no more"
-        held, replaced.held = replaced.held, {}
-        self.held, self.positions = held, replaced.positions
-
-    def forget_form(self) -> None:
-        """Note that the client holds bodies in another form than that of the new messages."""
-        assert not self.live.is_set(), "the new form is that of all that comes while it is live"
-        # The replaced subscription selected /a, this one selects /a and /b. Records that did not change would be left
-        # out of the difference, and the client would never get their /b. With this mark they are sent whole.
-        self.held = {key: shown.as_guess() for key, shown in self.held.items()}
-
-    def as_sent(self, delivery: Delivery) -> Delivery:
-        """Return the message as this user may see it."""
-        return as_sent(delivery, self._entitled, is_conflated=self._is_of_conflated)
-
-    @property
-    def is_too_slow(self) -> bool:
-        """Whether the client is too slow for live messages; conflated ones may wait longer."""
-        return self.outbox.full and (self.conflated is None or self.conflated.is_large)
 
 
 class LiveWindow(ABC):
@@ -339,6 +209,8 @@ class LiveWindow(ABC):
         # window, so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
         shown = self._shown_before(viewer, undone) if undone else self.shown_to(viewer)
         viewer.hold(shown, positions)
+        for _, change in changes:
+            viewer.note_change(ChangeView(change, self.topic.metadata))
 
     def _stop(self, viewer: Viewer) -> None:
         """End live delivery to a viewer, after what was held back."""
@@ -382,7 +254,7 @@ class LiveWindow(ABC):
         """Return the messages that turn a viewer's window into the current one; `oof` only if requested."""
 
         def left(key: bytes, body: bytes) -> Delivery:
-            return viewer.as_sent(self._left(key, body))
+            return viewer.leaving(key, self._left(key, body))
 
         now = self.shown_to(viewer)
         return difference(viewer.held, now, left, oof=viewer.oof, no_redundant=viewer.no_redundant)

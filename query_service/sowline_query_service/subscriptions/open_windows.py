@@ -11,7 +11,8 @@ from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.dispatcher import WindowName
 from sowline_query_service.live.group_windows import GroupPageWindow, GroupWindow
 from sowline_query_service.live.pages import Paged, PageWindow
-from sowline_query_service.live.window import LiveWindow, Viewer
+from sowline_query_service.live.viewer import Viewer
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.query.freshness import take_when_fresh
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.selection import Selection

@@ -5,19 +5,25 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import orjson
 from msgspec import structs
 
 from sowline.changes.change import Change
 from sowline.errors import SowlineError
-from sowline.language.filter import Filter
 from sowline.model.bookmark import PositionsByLog, format_bookmark
 from sowline.serving.authorization.entitlements import Rights
 from sowline.serving.cooperative import wait_next_turn
 from sowline.serving.worker_thread import in_worker_thread
 from sowline.subscriptions.engine.delivery import whole_payload
-from sowline.subscriptions.engine.shown import as_sent
-from sowline.subscriptions.engine.subscription import MATCH, OOF, ChangeView, Delivery, hidden, left
+from sowline.subscriptions.engine.shown import as_held
+from sowline.subscriptions.engine.subscription import (
+    MATCH,
+    OOF,
+    ChangeView,
+    Delivery,
+    as_left,
+    left,
+    left_sight,
+)
 from sowline.subscriptions.live.conflation import SlowRecipient
 from sowline.subscriptions.live.put_payload import put_payload
 from sowline.wire.request import Sow
@@ -162,27 +168,28 @@ class ReplacementQuery(Query):
     def _changed_leave(self, topic: TopicState, changed: "_Changed") -> None:
         before = live_filter(self._held.selection)
         now = live_filter(self._selection) if topic in self._topics else None
-        assert changed.first.keys() == changed.last.keys(), (
-            "a record that has changed has a first and a last change"
-        )
-        for key, first in changed.first.items():
-            last = changed.last[key]
+        for key, changes in changed.of_record.items():
             # The body before the first change decides whether the client held the record; the body after the last
             # one, whether it leaves. The bodies in between do not matter
             # (test_what_has_changed_meanwhile_is_sent).
-            if not ChangeView(first, topic.metadata).matched_before(before):
+            if not ChangeView(changes[0], topic.metadata).matched_before(before):
                 continue
-            if now is None or not ChangeView(last, topic.metadata).matches_now(now):
-                entitlement = self._held.selection.entitled.get(topic.definition.name)
-                # Whether it was deleted once it was hidden is not for this user
-                # (test_what_happened_to_a_hidden_record_is_not_disclosed).
-                if entitlement is not None and _ended_hidden(last, entitlement):
-                    assert first.previous is not None, "what matched was there"
-                    delivery = hidden(first.previous)
-                else:
-                    delivery = left(structs.replace(last, previous=first.previous, correlation=None))
-                    delivery = as_sent(delivery, entitlement, is_conflated=topic.definition.is_conflated)
-                self.leaving.append(Leaving(topic.definition.name, key, delivery))
+            if now is None or not ChangeView(changes[-1], topic.metadata).matches_now(now):
+                self.leaving.append(Leaving(topic.definition.name, key, self._left(topic, changes)))
+
+    def _left(self, topic: TopicState, changes: list[Change]) -> Delivery:
+        """Return the `oof` of a record after all these changes; the client holds it as it was before them."""
+        last, held = changes[-1], changes[0].previous
+        assert held is not None, "what matched was there"
+        entitlement = self._held.selection.entitled.get(topic.definition.name)
+        if entitlement is None or ChangeView(last, topic.metadata).matches_now(entitlement):
+            delivery = left(structs.replace(last, previous=held, correlation=None))
+            return as_held(delivery) if topic.definition.is_conflated else delivery
+        # What happened to it once it was out of sight is not for this user
+        # (test_what_happened_to_a_hidden_record_is_not_disclosed).
+        seen = (ChangeView(change, topic.metadata) for change in reversed(changes))
+        gone = next(gone for one in seen if (gone := left_sight(one, entitlement)) is not None)
+        return as_left(gone, held)
 
     async def send_leaving(self, to: SlowRecipient, *, has_group: bool) -> None:
         """Send which records the client should drop, as fast as it reads; a group may follow."""
@@ -217,29 +224,18 @@ class ReplacementQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The changed records of a topic: the first and the last change of each, and their current rows."""
+    """The changed records of a topic, each with its changes in order, and their current rows."""
 
-    first: dict[bytes, Change]
-    last: dict[bytes, Change]
+    of_record: dict[bytes, list[Change]]
     rows: RowNumbers
 
     @classmethod
     def of(cls, topic: TopicState, changes: list[tuple[int, Change]]) -> "_Changed":
         """Collect the changed records, at the instant of the last change."""
-        first: dict[bytes, Change] = {}
+        of_record: dict[bytes, list[Change]] = {}
         for _, change in changes:
-            first.setdefault(change.sow_key, change)
-        last = {change.sow_key: change for _, change in changes}
-        return cls(first, last, np.sort(topic.rows.found(list(first))))
-
-
-def _ended_hidden(last: Change, entitlement: Filter) -> bool:
-    """Return whether a change ended a record that the user could not see just before it."""
-    return (
-        last.body is None
-        and last.previous is not None
-        and not entitlement.matches(orjson.loads(last.previous))
-    )
+            of_record.setdefault(change.sow_key, []).append(change)
+        return cls(of_record, np.sort(topic.rows.found(of_record)))
 
 
 async def _rows(positions: AsyncIterator[RowNumbers], topic_slice: TopicSlice) -> RowNumbers:

@@ -6,7 +6,8 @@ from sowline.model.bookmark import Positions
 from sowline.model.bookmark_range import BookmarkRange
 from sowline.serving.query_slots import QuerySlot
 from sowline_query_service.context import ServiceContext
-from sowline_query_service.live.window import LiveWindow, Viewer
+from sowline_query_service.live.viewer import Viewer
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.query.grouping import GroupedQuery
 from sowline_query_service.query.query import Query
 from sowline_query_service.query.read_request import past_of

@@ -35,7 +35,8 @@ from sowline.subscriptions.service_machine import LifeTerms
 from sowline.wire.request import Heartbeat, Subscribe
 from sowline_query_service.context import ServiceContext
 from sowline_query_service.live.group_windows import GroupWindow
-from sowline_query_service.live.window import LiveWindow, Viewer
+from sowline_query_service.live.viewer import Viewer
+from sowline_query_service.live.window import LiveWindow
 from sowline_query_service.query.read_request import is_certain
 from sowline_query_service.query.selection import Selection
 from sowline_query_service.query.unknown_fields import warnings_of
@@ -83,6 +84,7 @@ class WindowSubscription(LedSubscription):
             holder,
             delta=request.is_delta,
             rank_of=self.windows.rank_of,
+            away=context.dispatcher.away_in(topic.definition.name),
         )
         self._replaced_window: LiveWindow | None = None
         """The window of the subscription that is replaced."""
@@ -275,7 +277,7 @@ class WindowSubscription(LedSubscription):
             # Another window knows only its own groups. A group of the replaced window that it lacks was not deleted:
             # it is no longer part of what the client sees.
             left = delivery if window is self._replaced_window else self._left(key, viewer.held[key].body)
-            left = viewer.as_sent(left)
+            left = viewer.leaving(key, left)
             # These messages and the group are one step. They have the bookmark before it, so a client that loses its
             # connection within the step resumes before it (test_a_page_instead_of_a_page).
             payload = whole_payload(key, left, viewer.form, None)

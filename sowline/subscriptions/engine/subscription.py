@@ -229,6 +229,21 @@ def hidden(held: bytes) -> Delivery:
     return Delivery(OOF, held, ENTITLEMENT, held)
 
 
+def left_sight(seen: ChangeView, entitlement: Filter) -> Delivery | None:
+    """Return the `oof` of a change that takes a record out of a user's sight; None if it does not.
+
+    The last such change decides what a user who was away is told: what happens to the record later is not for it.
+    """
+    if not seen.matched_before(entitlement) or seen.matches_now(entitlement):
+        return None
+    return entitled(left(seen.change), entitlement)
+
+
+def as_left(gone: Delivery, held: bytes) -> Delivery:
+    """Return the `oof` of a record that left a user's sight, for a client that holds this body of it."""
+    return msgspec.structs.replace(gone, body=held, previous=held, correlation=None)
+
+
 def is_sent_before(filter: Filter) -> bool:
     """Whether the filter can be evaluated for the record before a change, with the same result as at that time."""
     return not filter.nondeterministic and not _without_value_before(filter)

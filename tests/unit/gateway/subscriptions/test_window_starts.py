@@ -8,8 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from sowline.language.filter import compile_filter
 from sowline.model.bookmark import format_bookmark, parse_bookmark
+from sowline.serving.authorization.entitlements import Entitlement, Rights, to_read
 from sowline.serving.query_slots import QuerySlots, SlotLimits
+from sowline.serving.result import QueryLimits
 from sowline_gateway.nodes import failover
 from sowline_gateway.query.keyed_records import records_of
 from sowline_gateway.subscriptions import window_parts
@@ -190,3 +193,39 @@ async def test_the_current_records_instead_of_those_of_a_time(kind: str) -> None
             await settled(mine, made, KINDS[kind])
             begins = [message for message in mine.messages if message["command"] == "group_begin"]
             assert [begin.get("reset") for begin in begins] == [None]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_how_a_record_left_is_no_longer_known(*, is_known: bool) -> None:
+    """Whether it was deleted in sight is told if it is known; what happened out of sight is never told."""
+    rights = Rights(read=to_read(Entitlement("orders", compile_filter("/v < 5"))))
+    limits = QueryLimits(undo_max=20_000 if is_known else 4)
+    page: Json = {
+        "command": "sow_and_subscribe",
+        "order_by": "/id",
+        "skip_n": 0,
+        "top_n": 9,
+        "options": "oof",
+    }
+    async with rig(["0/2", "1/2"], limits=limits) as made:
+        for number in range(5):
+            made.put({"id": number, "v": number})
+        async with subscriber(made, rights, **page) as mine:
+            await mine.until(lambda: mine.messages and mine.messages[-1]["command"] == "group_end")
+            mine.send("pause", command_id="2", sub_id="mine")
+            made.put({"id": 1, "v": 9})
+            made.put(None, 1)
+            made.put(None, 2)
+            made.put(None, 4)
+            for node in made.nodes:
+                await node.stop()
+            for number, v in ((3, 7), (3, 8), (3, 9), (0, 9), (4, 9)):
+                made.put({"id": number, "v": v})
+            made.put(None, 0)
+            for node in made.nodes:
+                await node.start()
+            mine.send("resume", command_id="3", sub_id="mine")
+            await mine.until(lambda: not mine.held)
+            left = {one["data"]["id"]: one["reason"] for one in mine.messages if one["command"] == "oof"}
+            deleted = (2, 4) if is_known else ()
+            assert left == dict.fromkeys(range(5), "entitlement") | dict.fromkeys(deleted, "deleted")

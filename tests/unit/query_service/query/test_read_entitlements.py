@@ -219,7 +219,7 @@ async def test_what_left_while_no_client_listened(server: Server, way: Json) -> 
     assert await left_meanwhile(server, way, HIDDEN) == [as_it_was(), as_it_was()]
 
 
-@pytest.mark.parametrize("way", WAYS[:2])
+@pytest.mark.parametrize("way", WAYS)
 async def test_what_happened_to_a_hidden_record_is_not_disclosed(server: Server, way: Json) -> None:
     """A record that was hidden and then deleted, while nobody listened, was hidden."""
     assert await left_meanwhile(server, way, HIDDEN, (None, 1)) == [as_it_was(), as_it_was()]

@@ -12,8 +12,10 @@ from sowline.subscriptions.engine.subscription import (
     ChangeView,
     Delivery,
     Subscription,
+    as_left,
     entitled,
     is_sent_before,
+    left_sight,
     require_sent_before,
 )
 
@@ -106,6 +108,25 @@ def test_the_correlation_of_the_command_goes_along() -> None:
     left = desk.on_change(went)
     assert left is not None
     assert entitled(left, desk.filter).correlation is None
+
+
+def test_what_takes_a_record_out_of_sight() -> None:
+    """A deletion in sight, or a change after which it is hidden; nothing of what happens out of sight."""
+    desk = compile_filter(FILTER)
+    hides = left_sight(ChangeView(structs.replace(seen(NEW_YORK, LONDON).change, correlation="c7")), desk)
+    deletes = left_sight(ChangeView(structs.replace(seen(NEW_YORK, None).change, correlation="c7")), desk)
+    assert hides is not None
+    assert deletes is not None
+    held = b'{"held":1}'
+    assert as_left(hides, held) == Delivery("oof", held, "entitlement", held)
+    assert as_left(deletes, held) == Delivery("oof", held, "deleted", held)
+    for change in (
+        seen(NEW_YORK, NEW_YORK_TOO),
+        seen(LONDON, NEW_YORK),
+        seen(LONDON, None),
+        seen(None, None),
+    ):
+        assert left_sight(change, desk) is None
 
 
 def test_states_alone_concern_no_subscriber() -> None:
