@@ -20,6 +20,7 @@ from sowline.config.settings import FANOUTS, Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.clients import read_range
+from sowline.kafka.leader_watch import needing_leader
 from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.retriable import commit, committed
 from sowline.kafka.runner import Runner
@@ -51,7 +52,15 @@ class FanoutRunner(Runner[FanoutOutput]):
     ) -> None:
         """Prepare to write a fanout; `values` makes the values if they are not JSON."""
         output = FanoutOutput(settings.kafka_client, fanout, source, values, stop)
-        super().__init__(settings, f"{FANOUTS}{fanout.name}", source, output, stop)
+        super().__init__(
+            settings,
+            f"{FANOUTS}{fanout.name}",
+            source,
+            output,
+            stop,
+            # What a partition writes goes to the output's partition of the same number.
+            lambda number: [(fanout.output, number)],
+        )
         self._fanout = fanout
         self._values = values
         self._kafka = settings.kafka_client
@@ -176,7 +185,8 @@ class FanoutRunner(Runner[FanoutOutput]):
         one = [number]
         start = self._cluster.starts(self._fanout.output, one)[number]
         end = self._cluster.ends(self._fanout.output, one)[number]
-        return read_range(self._kafka, self._fanout.output, number, start, end, LOAD_STEP)
+        idle = needing_leader(self._kafka, {(self._fanout.output, number)})
+        return read_range(self._kafka, self._fanout.output, number, start, end, LOAD_STEP, idle)
 
     def _commit(self) -> None:
         # Nothing is committed during a load. A runner that starts after a crash finds no offset, and loads again from

@@ -15,6 +15,7 @@ from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.kafka.health import KafkaHealth
+from sowline.kafka.leaderless import leaderless_metric
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.native import Core, raise_unless_panic
 from sowline.runtime import descriptors
@@ -228,11 +229,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield _by_core(now.cores)
     yield panic_metric()
     yield GaugeMetricFamily("sowline_partitions_stopped", "Partitions that stopped", value=len(now.stopped))
-    yield GaugeMetricFamily(
-        "sowline_partitions_leaderless",
-        "Partitions that wait for a leader in Kafka",
-        value=len(now.leaderless),
-    )
+    yield leaderless_metric(len(now.leaderless))
     yield GaugeMetricFamily(
         "sowline_partitions_awaiting_schemas",
         "Partitions that wait for the schema registry",

@@ -17,6 +17,7 @@ from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.changes_driver import ChangesPartition
 from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.kafka.health import KafkaHealth
+from sowline.kafka.leaderless import leaderless_metric, why_it_waits
 from sowline.language.emodb import use_native
 from sowline.native import Core
 from sowline.runtime.native import native_core, panic_metric
@@ -182,8 +183,10 @@ class QueryService:
         return self._state.broken
 
     def _note(self) -> str | None:
-        """Return what does not stop the service: Kafka is away, or definitions are not in effect."""
-        return self._kafka_health.lost() or self._definitions.note()
+        """Return what does not stop the service: Kafka is away or lacks leaders, or definitions are not in effect."""
+        leaderless = self._follower.partitions.leaderless
+        notes = [why_it_waits(leaderless) if leaderless else None, self._definitions.note()]
+        return self._kafka_health.lost() or "; ".join(filter(None, notes)) or None
 
     def _details(self) -> dict[str, Any]:
         """Return the details of `/status`: the core, the topics that are being loaded, and the definitions."""
@@ -197,6 +200,7 @@ class QueryService:
         yield self._core_metric()
         yield panic_metric()
         yield from self._kafka_health.metrics()
+        yield leaderless_metric(len(self._follower.partitions.leaderless))
         yield GaugeMetricFamily(
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
         )

@@ -386,15 +386,22 @@ def wait_for_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -
 def wait_for_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
     """Ask until Kafka answers; return whether it did before `stop` was set. Raise permanent errors."""
     while not stop.is_set():
-        try:
-            ask()
+        if is_answered(ask):
             return True
-        except KafkaException as error:
-            if not is_away(error):
-                raise
-            log.warning("waiting for Kafka", why=str(error))
-            stop.wait(AGAIN_SECONDS)
+        stop.wait(AGAIN_SECONDS)
     return False
+
+
+def is_answered(ask: Callable[[], None]) -> bool:
+    """Ask once, and return whether Kafka answered. Raise permanent errors."""
+    try:
+        ask()
+    except KafkaException as error:
+        if not is_away(error):
+            raise
+        log.warning("waiting for Kafka", why=str(error))
+        return False
+    return True
 
 
 def _topics_of(members: Iterable[Any]) -> set[str]:

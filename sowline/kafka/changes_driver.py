@@ -3,17 +3,17 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import structlog
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from sowline.changes.changes_reader import ChangesReader, ChangesReplaced, Phase, incomplete
 from sowline.changes.progress import ChangesId
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition, by_changes
-from sowline.kafka.admin import Cluster, wait_for_answer
+from sowline.kafka.admin import Cluster, is_answered
 from sowline.kafka.clients import (
     REPORT_ENDS,
     Behind,
@@ -25,6 +25,7 @@ from sowline.kafka.clients import (
     wake_fetchers,
 )
 from sowline.kafka.cluster_answer import ClusterAnswer, RepeatedQuestion
+from sowline.kafka.leaderless import KafkaPartition, Leaderless, why_it_waits
 from sowline.kafka.topic_settings import compaction_lag_ms
 
 log = structlog.get_logger()
@@ -33,6 +34,15 @@ ChangesPartition = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
 
 Readers = dict[ChangesPartition, ChangesReader]
+
+AlsoNeeded = Callable[[int], Iterable[KafkaPartition]]
+"""Returns the partitions of other topics without whose leaders a partition of this number can't be processed."""
+
+
+def nothing_else(number: int) -> Iterable[KafkaPartition]:
+    """Return no partition: that of the changes is enough."""
+    return ()
+
 
 LOOK_SECONDS = 3.0
 """The interval at which Kafka is asked whether the topics are the same. A replaced topic is noticed within 5 s."""
@@ -47,6 +57,11 @@ class ChangesDriver:
         self.readers: Readers = {}
         self.loading: Readers = {}
         """The readers that are loading."""
+        self.awaited: set[ChangesPartition] = set()
+        """The partitions that get a reader once they have a leader: nobody else knows where they begin and end."""
+        self.leaderless: Leaderless = {}
+        """The partitions that were last found without a leader, of those that are needed. Other threads read it, so
+        it is replaced and never changed."""
         self._paused: set[ChangesPartition] = set()
         self.behind = Behind()
         """The number of events in Kafka that were not read yet."""
@@ -59,20 +74,33 @@ class ChangesDriver:
 
     def load(self, changes: str, numbers: Iterable[int]) -> None:
         """Create readers that load partitions from their start up to their present end."""
-        self._take(self.prepared(self._topics[changes], numbers))
+        self._take(self._made(self._topics[changes], list(numbers)))
 
-    def prepared(self, topic: TopicDefinition, numbers: Iterable[int]) -> Readers:
-        """Return new readers of a topic's partitions. Any thread may call this: it waits for Kafka, and changes
-        nothing.
-        """
-        changes, numbers, found = topic.changes, list(numbers), Readers()
+    def _made(self, topic: TopicDefinition, numbers: Sequence[int]) -> Readers:
+        """Return new readers of a topic's partitions. It waits for Kafka, and changes nothing."""
+        changes = topic.changes
         starts = self._cluster.starts(changes, numbers)
         topic_id = self._cluster.topic_id(changes)
-        for number, offset in starts.items():
-            changes_id, lag_seconds = str(ChangesId(topic_id, offset)), compaction_lag_ms(topic) / 1000
-            found[changes, number] = ChangesReader(changes_id, lag_seconds, topic.has_sow)
+        found = {(changes, number): _new_reader(topic, topic_id, offset) for number, offset in starts.items()}
         self._aim(found, changes, numbers)
         return found
+
+    def _needed(self, partition: ChangesPartition) -> Iterable[KafkaPartition]:
+        """Return the partitions of Kafka that must have a leader before a partition gets a reader."""
+        return (partition,)
+
+    def _await(self, partitions: Iterable[ChangesPartition]) -> None:
+        self.awaited.update(partitions)
+        # A pending answer does not have them.
+        self._question.forget()
+
+    def _note_leaderless(self, leaderless: Leaderless) -> None:
+        needed = {one for of in (*self.readers, *self.awaited) for one in self._needed(of)}
+        found = {one: brokers for one, brokers in leaderless.items() if one in needed}
+        for topic, number in sorted(found.keys() - self.leaderless.keys()):
+            why = why_it_waits({(topic, number): found[topic, number]})
+            log.warning("partition waits for a leader", topic=topic, partition=number, why=why)
+        self.leaderless = found
 
     def _take(self, readers: Readers) -> None:
         self.readers |= readers
@@ -123,29 +151,35 @@ class ChangesDriver:
 
         Everything that was read must be applied before.
         """
-        self._look_for_replaced()
+        self._look_at_topics()
         now = time.monotonic()
         for (changes, number), reader in self.loading.items():
-            if (changes, number) not in self._paused and reader.look(now) is Phase.AIMING:
+            is_halted = (changes, number) in self._paused or (changes, number) in self.leaderless
+            if not is_halted and reader.look(now) is Phase.AIMING:
                 # Compaction may have removed `K@5` before this load read it, because `K@9` after the original end
                 # replaced it. Only a load up to the current end has K (test_a_load_that_takes_long_goes_on).
                 log.warning(
                     "loading takes long; continuing to the current end", topic=changes, partition=number
                 )
-                wait_for_answer(partial(self._aim, self.readers, changes, [number]), self._stop)
+                # Once: a partition that has just lost its leader must not hold up the others
+                # (test_a_load_without_a_leader_gets_no_new_target).
+                is_answered(partial(self._aim, self.readers, changes, [number]))
         self.behind.look(self.consumer, lambda: self.starts(self.readers))
 
-    def _look_for_replaced(self) -> None:
-        """Ask for the ids of the topics without waiting; take the answer to the last question."""
-        if self.readers or self._question.is_pending:
-            self._question.look(time.monotonic(), self._ask, self._check_ids)
+    def _look_at_topics(self) -> None:
+        """Ask for the ids and leaders of the topics without waiting; take the answer to the last question."""
+        if self.readers or self.awaited or self._question.is_pending:
+            self._question.look(time.monotonic(), self._ask, self._learn)
 
     def _ask(self) -> ClusterAnswer:
-        return self._cluster.ask(topics={changes for changes, _ in self.readers})
+        needed = (one for of in (*self.readers, *self.awaited) for one in self._needed(of))
+        return self._cluster.ask(topics={topic for topic, _ in needed})
 
-    def _check_ids(self, asked: ClusterAnswer) -> None:
+    def _learn(self, asked: ClusterAnswer) -> None:
         # A topic that is gone may be created again, with another id.
-        ids = asked.topic_ids(asked.gone())
+        gone = asked.gone()
+        self._note_leaderless(asked.leaderless(gone))
+        ids = asked.topic_ids(gone)
         for (changes, _), reader in self.readers.items():
             _require_same(changes, reader, ids.get(changes))
 
@@ -159,16 +193,24 @@ class ChangesDriver:
             _require_same(changes, self.readers[partition], ids[changes])
 
     def waiting(self) -> str | None:
-        """Return a sentence that names the partitions that can't be loaded yet; None if there are none.
+        """Return a sentence that names the partitions that can't be loaded yet, or have lost their leader; None if
+        there are none.
 
         Safe to call from any thread.
         """
         names: dict[str, list[int]] = defaultdict(list)
+        leaderless = self.leaderless
         # A copy, made in one step: the thread that reads may end a load meanwhile.
         for (changes, number), reader in list(self.loading.items()):
-            if reader.phase is Phase.INCOMPLETE:
+            if reader.phase is Phase.INCOMPLETE and (changes, number) not in leaderless:
                 names[changes].append(number)
-        return "; ".join(incomplete(changes, names[changes]) for changes in sorted(names)) or None
+        sentences = [incomplete(changes, names[changes]) for changes in sorted(names)]
+        return "; ".join([*sentences, *([why_it_waits(leaderless)] if leaderless else [])]) or None
+
+
+def _new_reader(topic: TopicDefinition, topic_id: str, start: int) -> ChangesReader:
+    lag_seconds = compaction_lag_ms(topic) / 1000
+    return ChangesReader(str(ChangesId(topic_id, start)), lag_seconds, topic.has_sow)
 
 
 def _require_same(changes: str, reader: ChangesReader, topic_id: str | None) -> None:
@@ -182,7 +224,54 @@ def _require_same(changes: str, reader: ChangesReader, topic_id: str | None) -> 
 
 
 class AssignedChanges(ChangesDriver):
-    """Reads partitions that its user chooses: `load` them, then `assign`."""
+    """Reads partitions that its user chooses: `load` them, then `assign`, and `read` those that come later."""
+
+    def __init__(self, cluster: Cluster, topics: Iterable[TopicDefinition], stop: threading.Event) -> None:
+        super().__init__(cluster, topics, stop)
+        self._asked_at = 0.0
+        self._come: Readers = {}
+        """New readers of awaited partitions."""
+
+    def load(self, changes: str, numbers: Iterable[int]) -> None:
+        """Create readers that load partitions; those without a leader are awaited."""
+        numbers = list(numbers)
+        self.take(self._topics[changes], numbers, self.prepared(self._topics[changes], numbers))
+
+    def prepared(self, topic: TopicDefinition, numbers: Iterable[int]) -> Readers:
+        """Return new readers of those of a topic's partitions that have a leader.
+
+        Any thread may call this: it waits for Kafka, and changes nothing.
+        """
+        leaderless = self._cluster.leaderless([topic.changes])
+        led = [number for number in numbers if (topic.changes, number) not in leaderless]
+        return self._made(topic, led) if led else {}
+
+    def take(self, topic: TopicDefinition, numbers: Iterable[int], readers: Readers) -> None:
+        """Take the readers that were prepared for these partitions, and await the others."""
+        self._take(readers)
+        self._await({(topic.changes, number) for number in numbers} - readers.keys())
+
+    def _ask(self) -> ClusterAnswer:
+        self._asked_at = time.monotonic()
+        topics = {changes for changes, _ in (*self.readers, *self.awaited)}
+        return self._cluster.ask(self.awaited, starts=self.awaited, topics=topics)
+
+    def _learn(self, asked: ClusterAnswer) -> None:
+        super()._learn(asked)
+        gone = asked.gone()
+        ids, starts, ends = asked.topic_ids(gone), asked.starts(gone), asked.ends(gone)
+        for partition in self.awaited & starts.keys() & ends.keys():
+            changes = partition[0]
+            self._come[partition] = reader = _new_reader(
+                self._topics[changes], ids[changes], starts[partition]
+            )
+            reader.aim(ends[partition], self._asked_at)
+
+    def come(self) -> Iterator[tuple[TopicDefinition, Readers]]:
+        """Yield the topics of awaited partitions that have a leader now, with their new readers, to be read."""
+        come, self._come = self._come, {}
+        for changes in {changes for changes, _ in come}:
+            yield self._topics[changes], {one: reader for one, reader in come.items() if one[0] == changes}
 
     def assign(self, kafka: KafkaConfig) -> None:
         """Begin to read the partitions of all readers. Call `close`."""
@@ -193,64 +282,99 @@ class AssignedChanges(ChangesDriver):
         """Stop reading."""
         self.consumer.close()
 
-    def add(self, topic: TopicDefinition, readers: Readers) -> None:
+    def add(self, topic: TopicDefinition, numbers: Iterable[int], readers: Readers) -> None:
         """Read a topic, too, by readers that were prepared; the other partitions are read on."""
         self._topics[topic.changes] = topic
+        self.take(topic, numbers, readers)
+        self._assign_more(readers)
+
+    def read(self, readers: Readers) -> None:
+        """Read awaited partitions, which have come; the other partitions are read on."""
+        assert readers.keys() <= self.awaited, "only what is awaited comes"
+        self.awaited -= readers.keys()
         self._take(readers)
-        assign_more(self.consumer, self.starts(readers))
+        self._assign_more(readers)
+
+    def _assign_more(self, readers: Readers) -> None:
+        if readers:
+            assign_more(self.consumer, self.starts(readers))
 
     def remove(self, topic: TopicDefinition) -> list[ChangesPartition]:
         """Read no more of a topic; return the partitions that were read."""
         removed = [partition for partition in self.readers if partition[0] == topic.changes]
-        self.consumer.incremental_unassign([TopicPartition(*partition) for partition in removed])
+        self._drop(removed)
+        self.awaited = {one for one in self.awaited if one[0] != topic.changes}
+        self._come = {one: reader for one, reader in self._come.items() if one[0] != topic.changes}
+        self._note_leaderless(self.leaderless)
+        self._topics.pop(topic.changes, None)
+        return removed
+
+    def load_again(self, partition: ChangesPartition) -> None:
+        """Load a partition from its start instead of following it. It is awaited, and may have lost its leader."""
+        self._drop([partition])
+        self._await([partition])
+
+    def _drop(self, partitions: Sequence[ChangesPartition]) -> None:
+        self.consumer.incremental_unassign([TopicPartition(*partition) for partition in partitions])
         wake_fetchers(self.consumer)
-        for partition in removed:
+        for partition in partitions:
             del self.readers[partition]
             self.loading.pop(partition, None)
             self._paused.discard(partition)
             self.behind.lags.pop(partition, None)
-        self._topics.pop(topic.changes, None)
         self._question.forget()
-        return removed
-
-    def load_again(self, partition: ChangesPartition) -> None:
-        """Load a partition from its start instead of following it."""
-        changes, number = partition
-        if wait_for_answer(partial(self.load, changes, [number]), self._stop):
-            [start] = self.starts([partition])
-            self.consumer.seek(start)
 
 
 class MemberChanges(ChangesDriver):
     """Reads the partitions of one topic that a consumer group gives to this member."""
 
     def __init__(
-        self, consumer: Consumer, cluster: Cluster, topic: TopicDefinition, stop: threading.Event
+        self,
+        consumer: Consumer,
+        cluster: Cluster,
+        topic: TopicDefinition,
+        stop: threading.Event,
+        also_needed: AlsoNeeded = nothing_else,
     ) -> None:
         super().__init__(cluster, [topic], stop)
         self.consumer = consumer
         self._changes = topic.changes
+        self._also_needed = also_needed
         self.is_member = False
         """Whether the group has assigned its partitions, which may be none."""
+
+    def _needed(self, partition: ChangesPartition) -> Iterable[KafkaPartition]:
+        return (partition, *self._also_needed(partition[1]))
 
     def join(self, opened: Callable[[Sequence[int]], None], closed: Callable[[int], None]) -> None:
         """Join the group.
 
-        `opened` is called with added partitions, and makes their readers; `closed` with each removed partition.
+        `opened` is called with added partitions, and makes their readers; `closed` with each removed partition. An
+        added partition that needs a leader is awaited instead.
         """
 
         def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            opened([one.partition for one in partitions])
-            assign_more(consumer, self.starts((one.topic, one.partition) for one in partitions))
+            given = [(one.topic, one.partition) for one in partitions]
+            lacking = self._await_leaders(given)
+            opened([number for _, number in given if number not in lacking])
+            led = self.starts(one for one in given if one[1] not in lacking)
+            # Nobody knows yet where it begins. It has to be assigned all the same, because the group may revoke it.
+            others = [TopicPartition(self._changes, number, OFFSET_END) for number in lacking]
+            assign_more(consumer, [*led, *others])
+            for number in lacking:
+                self.pause((self._changes, number))
             self.is_member = True
 
         def on_revoke(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             for one in partitions:
-                if self.readers.pop((one.topic, one.partition), None) is not None:
-                    self.loading.pop((one.topic, one.partition), None)
-                    # The group may assign it to this member again, which would then find it paused.
-                    self.resume((one.topic, one.partition))
+                partition = one.topic, one.partition
+                self.awaited.discard(partition)
+                # The group may assign it to this member again, which would then find it paused.
+                self.resume(partition)
+                if self.readers.pop(partition, None) is not None:
+                    self.loading.pop(partition, None)
                     closed(one.partition)
+            self._note_leaderless(self.leaderless)
 
         self.consumer.subscribe(
             [self._changes],
@@ -258,6 +382,27 @@ class MemberChanges(ChangesDriver):
             on_revoke=raising(on_revoke),
             on_lost=raising(on_revoke),
         )
+
+    def _await_leaders(self, partitions: Sequence[ChangesPartition]) -> list[int]:
+        """Await those of these partitions that need a leader which is missing, and return their numbers."""
+        needed = {one for partition in partitions for one in self._needed(partition)}
+        leaderless = self._cluster.leaderless({topic for topic, _ in needed})
+        lacking = [one for one in partitions if not leaderless.keys().isdisjoint(self._needed(one))]
+        self._await(lacking)
+        self._note_leaderless({**self.leaderless, **leaderless})
+        return [number for _, number in lacking]
+
+    def come(self) -> list[int]:
+        """Return the awaited partitions that have all their leaders again; give them readers, then `read` them."""
+        come = [one for one in self.awaited if self.leaderless.keys().isdisjoint(self._needed(one))]
+        self.awaited.difference_update(come)
+        return [number for _, number in come]
+
+    def read(self, numbers: Iterable[int]) -> None:
+        """Read partitions that have come, by their new readers."""
+        for start in self.starts((self._changes, number) for number in numbers):
+            self.consumer.seek(start)
+            self.resume((start.topic, start.partition))
 
     def close(self) -> None:
         """Leave the group."""

@@ -63,18 +63,18 @@ class ClusterAnswer:
 
     def newest_ends(self) -> dict[tuple[str, int], int]:
         """Return the offset after each partition's last record, committed or not; some are left out as in `ends`."""
-        return _known_offsets(self._newest)
+        return known_offsets(self._newest)
 
     def ends(self, but: Collection[str] = ()) -> dict[tuple[str, int], int]:
         """Return the offset after the last committed record of each partition, except in the topics of `but`.
 
         A partition that has no leader, for example, is left out. Raise Kafka's error if it is permanent.
         """
-        return _known_offsets(self._ends, but)
+        return known_offsets(self._ends, but)
 
     def starts(self, but: Collection[str] = ()) -> dict[tuple[str, int], int]:
         """Return the offset of the first record of each partition; some are left out as in `ends`."""
-        return _known_offsets(self._starts, but)
+        return known_offsets(self._starts, but)
 
     def topic_ids(self, but: Collection[str] = ()) -> dict[str, str]:
         """Return Kafka's id of each topic except those in `but`; raise Kafka's error."""
@@ -135,13 +135,14 @@ class RepeatedQuestion:
             return None
 
     def forget(self) -> None:
-        """Drop a pending answer: it describes the topics as they were before."""
-        self._asked = None
+        """Drop a pending answer, which describes the topics as they were before, and ask again at the next look."""
+        self._asked, self._next = None, 0.0
 
 
-def _known_offsets(
+def known_offsets(
     answers: Mapping[TopicPartition, "Future[Any]"], but: Collection[str] = ()
 ) -> dict[tuple[str, int], int]:
+    """Return the offsets among answers about partitions; leave out those of topics in `but`, and transient errors."""
     found: dict[tuple[str, int], int] = {}
     for topic_partition, future in answers.items():
         name = topic_partition.topic, topic_partition.partition

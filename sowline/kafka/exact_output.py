@@ -8,6 +8,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from sowline.commands.command import Headers
 from sowline.config.kafka_options import KafkaConfig
 from sowline.kafka.clients import exact_producer, produce, served
+from sowline.kafka.leader_watch import needing_leader
+from sowline.kafka.leaderless import KafkaPartition
 
 
 class ExactOutput:
@@ -20,12 +22,16 @@ class ExactOutput:
         self._topic = topic
         self._stop = stop
         self._producer = exact_producer(kafka, error_cb=self._on_error)
+        self._targets: set[KafkaPartition] = set()
+        """The partitions written to since Kafka had everything."""
+        self._idle = needing_leader(kafka, self._targets)
         self._failed: KafkaError | None = None
         """Why this producer failed or lost a message; a new one may succeed."""
         self.written = 0
         """The number of messages, or of the units in them that the caller counts."""
 
     def _produce(self, number: int, value: bytes, key: bytes | None, headers: Headers) -> None:
+        self._targets.add((self._topic, number))
         produce(
             self._producer,
             self._topic,
@@ -47,10 +53,16 @@ class ExactOutput:
             return 1
 
     def flush(self, is_stopping: Callable[[], bool]) -> bool:
-        """Wait until each message is delivered or failed; return False if the service stops before that."""
+        """Wait until each message is delivered or failed; return False if the service stops before that.
+
+        Raise `KafkaException` if a partition has no leader. The other messages would wait as long, because they are
+        committed together. In the next runner, the partitions that need that leader wait for it.
+        """
         while self._serve(self._producer.flush, 0.5):
             if is_stopping():
                 return False
+            self._idle()
+        self._targets.clear()
         return True
 
     def require_written(self) -> None:

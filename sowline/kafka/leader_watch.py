@@ -53,13 +53,16 @@ def _found(asked: ClusterAnswer) -> Leaderless:
     return asked.leaderless(asked.gone())
 
 
-def needing_leader(kafka: KafkaConfig, topic: str, partition: int) -> Callable[[], None]:
-    """Return what a reader calls while nothing arrives. It raises Kafka's error once the partition has no leader."""
+def needing_leader(kafka: KafkaConfig, partitions: Collection[KafkaPartition]) -> Callable[[], None]:
+    """Return what is called while a wait for partitions lasts. It raises Kafka's error once one has no leader.
+
+    `partitions` may change meanwhile.
+    """
     watch = LeaderWatch(kafka)
 
     def idle() -> None:
-        if watch.look(time.monotonic(), {(topic, partition)}):
-            why = f"{topic} [{partition}] has no leader"
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, why))
+        if leaderless := watch.look(time.monotonic(), partitions):
+            names = " and ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{names} has no leader"))
 
     return idle

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from prometheus_client.metrics_core import GaugeMetricFamily
+
 KafkaPartition = tuple[str, int]
 """A Kafka topic and the number of one of its partitions."""
 
@@ -18,3 +20,20 @@ def leaderless(described: Mapping[str, Any]) -> Leaderless:
         for partition in about.partitions
         if partition.leader is None
     }
+
+
+def why_it_waits(leaderless: Leaderless) -> str:
+    """Return what a partition that needs a leader waits for, and what to do."""
+    names = " and ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
+    brokers = ", ".join(map(str, sorted({id for ids in leaderless.values() for id in ids})))
+    return (
+        f"waiting for a leader of {names} in Kafka: start a broker that has it ({brokers}); the partition then"
+        " continues by itself, and nothing is lost"
+    )
+
+
+def leaderless_metric(partitions: int) -> GaugeMetricFamily:
+    """Return the metric of how many partitions wait for a leader."""
+    return GaugeMetricFamily(
+        "sowline_partitions_leaderless", "Partitions that wait for a leader in Kafka", value=partitions
+    )

@@ -10,9 +10,10 @@ from confluent_kafka import Message
 from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
-from sowline.kafka.changes_driver import MemberChanges
+from sowline.kafka.changes_driver import AlsoNeeded, MemberChanges, nothing_else
 from sowline.kafka.clients import member_consumer
 from sowline.kafka.exact_output import ExactOutput
+from sowline.kafka.leaderless import Leaderless
 
 BATCH_MAX = 1000
 
@@ -30,6 +31,7 @@ class Runner(ABC, Generic[Output]):
         source: TopicDefinition,
         output: Output,
         stop: threading.Event,
+        also_needed: AlsoNeeded = nothing_else,
     ) -> None:
         """Prepare a member of the consumer group whose name ends in `group`."""
         self._source = source
@@ -39,7 +41,7 @@ class Runner(ABC, Generic[Output]):
         consumer = member_consumer(
             settings.kafka_client, f"{settings.group}{group}", settings.session_timeout_ms
         )
-        self._changes = MemberChanges(consumer, self._cluster, source, stop)
+        self._changes = MemberChanges(consumer, self._cluster, source, stop, also_needed)
 
     def run(self) -> None:
         """Follow the changes until the service stops.
@@ -52,9 +54,16 @@ class Runner(ABC, Generic[Output]):
                 # Not between a poll and the work on its events: a load would count as complete although its last
                 # events are not applied yet.
                 self._changes.look()
+                self._open_awaited()
                 self._turn()
         finally:
             self._close()
+
+    def _open_awaited(self) -> None:
+        """Open the partitions whose leaders have come back."""
+        if numbers := self._changes.come():
+            self._opened(numbers)
+            self._changes.read(numbers)
 
     @abstractmethod
     def _turn(self) -> None:
@@ -93,6 +102,11 @@ class Runner(ABC, Generic[Output]):
     def behind(self) -> int | None:
         """The number of events in its partitions that were not processed yet; None while that is unknown."""
         return self._changes.total_behind
+
+    @property
+    def leaderless(self) -> Leaderless:
+        """The partitions of Kafka that it needs and that have no leader."""
+        return self._changes.leaderless
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""

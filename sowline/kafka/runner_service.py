@@ -24,6 +24,7 @@ from sowline.errors import SowlineError, fault_sentence
 from sowline.kafka.admin import wait_for_topics
 from sowline.kafka.definitions_follower import DefinitionsFollower
 from sowline.kafka.health import KafkaHealth
+from sowline.kafka.leaderless import leaderless_metric
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline.kafka.runner import Runner
 from sowline.runtime.health import HealthServer
@@ -274,6 +275,8 @@ class RunnerService(ABC):
                     behind.add_metric([name], events)
         yield written
         yield behind
+        latest = [one.latest for one in self.runners.values()]
+        yield leaderless_metric(len({part for one in latest if one is not None for part in one.leaderless}))
         yield from self._kafka_health.metrics()
         yield from self.definitions.metrics()
 

@@ -1,12 +1,11 @@
 """A second broker in the cluster of a local Kafka: partitions that only it has lose their leader with it."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.topic_settings import kafka_topics
 from sowline.runtime.local_kafka import LocalKafka
 from tests.waiting import SECONDS_MAX, wait_for
 
@@ -40,8 +39,10 @@ class SecondBroker(LocalKafka):
         self._meta_path.write_text("\n".join([*kept, f"node.id={SECOND}", ""]), encoding="utf-8")
 
 
-def create_on_both(kafka: str, definition: TopicDefinition) -> None:
-    """Create the Kafka topics of a SOW topic; each broker has every other partition, beginning with the first one."""
+def create_on_both(kafka: str, topics: Mapping[str, tuple[int, dict[str, str]]]) -> None:
+    """Create Kafka topics, given by their partitions and settings; each broker has every other partition, beginning
+    with the first one.
+    """
     admin = AdminClient({"bootstrap.servers": kafka})
     wait_for(
         lambda: len(admin.list_topics(timeout=SECONDS_MAX).brokers) == SECOND, "Kafka to know both brokers"
@@ -50,7 +51,7 @@ def create_on_both(kafka: str, definition: TopicDefinition) -> None:
         NewTopic(
             name, count, replica_assignment=[[(FIRST, SECOND)[n % 2]] for n in range(count)], config=config
         )
-        for name, (count, config) in kafka_topics(definition).items()
+        for name, (count, config) in topics.items()
     ]
     for made in admin.create_topics(new).values():
         made.result(SECONDS_MAX)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import threading
 import uuid
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ from confluent_kafka import TopicPartition
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import plain_consumer
 from sowline.kafka.retriable import committed
+from sowline.kafka.topic_settings import kafka_topics
 from sowline.model.key import partition_of
 from sowline.runtime.local_kafka import LocalKafka
 from tests.integration.load import write_marks
 from tests.integration.second_broker import SecondBroker, create_on_both
-from tests.integration.services import System, http_refusal, system
+from tests.integration.services import Service, System, http_refusal, http_text, system
 from tests.integration.watchers import watching
 from tests.waiting import wait_for
 
@@ -35,7 +37,7 @@ class Served:
     def __init__(self, second: SecondBroker, made: System) -> None:
         self.second = second
         self.system = made
-        self.topic = made.topics.topics[0].name
+        self.topic, self.other = (topic.name for topic in made.topics.topics)
         self.worker = made.service("materializer").start().wait_ready()
         self.query = made.service("query_service").start().wait_ready()
         self._publisher = made.publisher()
@@ -67,6 +69,15 @@ class Served:
             ended.set()
             thread.join()
 
+    def records(self, query: Service) -> dict[str, int]:
+        """Return how many records each topic has that a query service has loaded."""
+        about = json.loads(http_text(f"{query.url}/v1/topics"))["topics"]
+        return {one["name"]: one["records"] for one in about if not one["loading"]}
+
+    def written(self, partition: int) -> int:
+        """Return where the fanout's output ends."""
+        return self.system.cluster.ends(self.system.topics.fanouts[0].output, [partition])[partition]
+
     def check_apart(self) -> None:
         """Wait until the lost partition waits for its leader, and check that the other one is applied."""
         sentence = f"{self.topic} [{LOST}]: waiting for a leader of {self.topic} [{LOST}]"
@@ -92,9 +103,19 @@ def served(tmp_path: Path) -> Iterator[Served]:
             committed(consumer, [TopicPartition(name, 0)])
         with (
             SecondBroker(tmp_path / "second", first) as second,
-            system(first.bootstrap, tmp_path, [{"name": name, "key": ["/id"], "partitions": 2}]) as made,
+            system(
+                first.bootstrap,
+                tmp_path,
+                [
+                    {"name": name, "key": ["/id"], "partitions": 2},
+                    {"name": f"{name}-other", "key": ["/id"], "partitions": 1},
+                ],
+                [{"name": f"{name}-fanout", "topic": name}],
+            ) as made,
         ):
-            create_on_both(made.kafka, made.topic(name))
+            for topic in made.topics.topics:
+                create_on_both(made.kafka, kafka_topics(topic))
+            create_on_both(made.kafka, {made.topics.fanouts[0].output: (2, {"cleanup.policy": "compact"})})
             yield Served(second, made)
 
 
@@ -121,3 +142,40 @@ async def test_a_partition_without_a_leader_holds_up_no_other(served: Served) ->
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)
         await watchers.wait_for(marks)
     await watchers.check(served.system, served.query.url, served.topic)
+
+
+def check_named(service: Service, *topics: str) -> None:
+    """Wait until a service says that it waits for the leaders of the lost partition of these topics."""
+    names = " and ".join(f"{topic} [{LOST}]" for topic in sorted(topics))
+    sentence = f"waiting for a leader of {names} in Kafka"
+    wait_for(lambda: sentence in http_refusal(f"{service.url}/readyz"), "the service to name what waits")
+    assert service.metric("sowline_partitions_leaderless") == len(topics)
+
+
+def start_without_leader(served: Served) -> None:
+    """Start services while a partition has no leader; then let it come back."""
+    for partition in (LED, LOST):
+        served.publish(partition, 10)
+    served.system.write(served.other, *({"id": number} for number in range(5)))
+    wait_for(lambda: served.records(served.query) == {served.topic: 20, served.other: 5}, "all records")
+    served.second.kill()
+    served.check_apart()
+    late = served.system.service("query_service").start()
+    fanout = served.system.service("fanout").start()
+    changes, output = served.system.topic(served.topic).changes, served.system.topics.fanouts[0].output
+    check_named(late, changes)
+    check_named(fanout, changes, output)
+    wait_for(lambda: served.records(late) == {served.other: 5}, "the other topic to be served")
+    wait_for(lambda: served.written(LED) == 20, "the fanout to write its other partition")
+    served.second.start()
+    for service in (late, fanout):
+        service.wait_ready()
+        assert service.metric("sowline_partitions_leaderless") == 0
+    assert served.records(late) == {served.topic: 30, served.other: 5}
+    wait_for(lambda: served.written(LOST) == 10, "the fanout to write what waited")
+
+
+@pytest.mark.long
+def test_services_start_without_a_leader(served: Served) -> None:
+    """They serve and write what has one, name what waits, and take that up by themselves."""
+    start_without_leader(served)

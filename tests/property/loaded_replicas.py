@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from random import Random
-from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
@@ -21,6 +20,7 @@ from sowline.kafka.changes_driver import AssignedChanges
 from sowline_query_service.replica.plain_run import PlainRun
 from sowline_query_service.topics.followed_partitions import Batches, FollowedPartitions, Replicas
 from sowline_query_service.topics.state import ServedTopics
+from tests.played_cluster import SilentCluster
 from tests.property.change_messages import TOPIC_ID, Message, Writer
 
 native: Any = pytest.importorskip("sowline_native")
@@ -52,18 +52,6 @@ class End(NamedTuple):
         return self.at
 
 
-class NoCluster:
-    """A cluster whose topics stay the same, and which never answers what it is asked meanwhile."""
-
-    def ask(self, topics: object) -> Any:
-        """Return a question that stays open."""
-        return SimpleNamespace(is_answered=False)
-
-    def topic_id(self, topic: object) -> str:
-        """Return Kafka's id of any topic."""
-        return TOPIC_ID
-
-
 class NoConsumer:
     """A consumer that only has news of ends."""
 
@@ -92,7 +80,7 @@ class Loaded:
         if has_indexes:
             self.topic.rows.changed = set()
         self.runs = 0
-        stop, cluster = threading.Event(), cast("Any", NoCluster())
+        stop, cluster = threading.Event(), cast("Any", SilentCluster(0, TOPIC_ID))
         self._driver = AssignedChanges(cluster, [definition], stop)
         self._driver.consumer = self._consumer = cast("Any", NoConsumer())
         replicas = Replicas(self._take, self._loaded)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
+from sowline.kafka import cluster_answer
 from tests.simulation.broker import Broker
 
 if TYPE_CHECKING:
@@ -31,12 +32,19 @@ def answered_by(broker: Broker) -> list[AbstractContextManager[object]]:
         names = set(topics)
         return {one: (1,) for one in broker.leaderless if one[0] in names}
 
+    known_offsets = cluster_answer.known_offsets
+
+    def led(*asked: Any) -> dict[tuple[str, int], int]:
+        found = known_offsets(*asked)
+        return {one: offset for one, offset in found.items() if one not in broker.leaderless}
+
     def answer(topics: Iterable[str]) -> Any:
         return SimpleNamespace(is_answered=True, gone=frozenset, leaderless=lambda but: leaderless(topics))
 
     return [
         patch("sowline.kafka.admin.Cluster.leaderless", lambda _, topics: leaderless(topics)),
         patch("sowline.kafka.leader_watch.LeaderWatch._ask", lambda _, topics: answer(topics)),
+        patch("sowline.kafka.cluster_answer.known_offsets", led),
     ]
 
 

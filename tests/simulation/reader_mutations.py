@@ -32,6 +32,7 @@ _messages = Stream._messages
 _commit = Partition.commit
 _load_phase = ChangesReader._load_phase
 _load = ChangesDriver.load
+_prepared = AssignedChanges.prepared
 _resumed = FanoutRunner._resumed
 _write = FanoutRunner._write
 _keep = PartitionSnapshots.keep
@@ -162,7 +163,13 @@ def _loaded_during_a_rewrite() -> list[Any]:
 
 
 def _loaded_without_a_word() -> list[Any]:
-    return [patch.object(AssignedChanges, "load", _load_anything)]
+    def prepared(self: AssignedChanges, topic: Any, numbers: Any) -> Any:
+        readers = _prepared(self, topic, numbers)
+        for reader in readers.values():
+            reader.wholeness = None
+        return readers
+
+    return [patch.object(AssignedChanges, "prepared", prepared)]
 
 
 def _fanout_loads_during_a_refill() -> list[Any]:

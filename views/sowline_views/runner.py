@@ -59,7 +59,9 @@ class ViewRunner(Runner[PartialsOutput]):
     ) -> None:
         """Prepare to compute `topic`, a view, from the changes of `source`, and of the topics that it joins."""
         output = PartialsOutput(settings.kafka_client, topic, stop)
-        super().__init__(settings, f"{VIEWS}{topic.name}", source, output, stop)
+        # A generation takes in all of the joined topics.
+        needed = [(one.topic.changes, number) for one in joined for number in range(one.topic.partitions)]
+        super().__init__(settings, f"{VIEWS}{topic.name}", source, output, stop, lambda number: needed)
         self._topic = topic
         self._native = native
         self._partitions: dict[int, SourcePartition] = {}

@@ -11,7 +11,7 @@ from sowline.changes.changes_reader import Phase
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import by_changes
 from sowline.kafka.admin import Cluster
-from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition
+from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition, Readers
 from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 from sowline_views.core.followed_partition import FollowedPartition
@@ -33,18 +33,21 @@ class JoinedTopics:
         self._changes = AssignedChanges(cluster, self._topics.values(), stop)
         for changes, topic in self._topics.items():
             self._changes.load(changes, range(topic.partitions))
-        self._partitions = {
-            (changes, number): FollowedPartition(f"{changes} [{number}]", reader, self.tables.space)
-            for (changes, number), reader in self._changes.readers.items()
-        }
+        self._partitions: dict[ChangesPartition, FollowedPartition] = {}
+        self._follow(self._changes.readers)
         self._filling: dict[ChangesPartition, Iterator[JoinedEvent]] = {}
         """The loaded records that are not in the tables yet. Their partitions are paused."""
         self._changes.assign(kafka)
 
+    def _follow(self, readers: Readers) -> None:
+        for (changes, number), reader in readers.items():
+            name = f"{changes} [{number}]"
+            self._partitions[changes, number] = FollowedPartition(name, reader, self.tables.space)
+
     @property
     def are_loaded(self) -> bool:
         """Whether all records are in the tables."""
-        return not self._changes.loading and not self._filling
+        return not (self._changes.awaited or self._changes.loading or self._filling)
 
     def ends(self) -> dict[ChangesPartition, int]:
         """Return the present end of each partition."""
@@ -87,6 +90,9 @@ class JoinedTopics:
         The caller is a member of a consumer group, which must poll in between: a large partition takes minutes.
         """
         self._changes.look()
+        for _, readers in self._changes.come():
+            self._follow(readers)
+            self._changes.read(readers)
         for partition, reader in list(self._changes.loading.items()):
             if reader.phase is Phase.COMPLETE:
                 # A later change must not come before the record that it changes.

@@ -89,12 +89,12 @@ class PartitionReader:
         if native is None:
             return self.changes(start, end)
         changes = self._definition.changes
-        idle = needing_leader(self._kafka, changes, self.number)
+        idle = needing_leader(self._kafka, {(changes, self.number)})
         return read_natively(native, self._kafka, changes, self.number, start, end, idle=idle)
 
     def _read(self, topic: str, start: int, end: int) -> Iterator[list[Message]]:
         """Yield messages; raise Kafka's error if the partition loses its leader, as its other ones may be served."""
-        idle = needing_leader(self._kafka, topic, self.number)
+        idle = needing_leader(self._kafka, {(topic, self.number)})
         return read_range(self._kafka, topic, self.number, start, end, idle=idle)
 
     def bodies(self) -> TypedBodies | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from sowline.config.topic_definition import TopicDefinition
-from sowline.kafka.leaderless import KafkaPartition, Leaderless
+from sowline.kafka.leaderless import KafkaPartition, Leaderless, why_it_waits
 from sowline.kafka.topic_settings import kafka_topics
 from sowline_materializer.partition.partition import PartitionId
 
@@ -21,16 +21,6 @@ class WithoutLeader(Exception):
     def __init__(self, leaderless: Leaderless) -> None:
         super().__init__(why_it_waits(leaderless))
         self.leaderless = leaderless
-
-
-def why_it_waits(leaderless: Leaderless) -> str:
-    """Return what a partition that needs a leader waits for, and what to do."""
-    names = " and ".join(f"{topic} [{number}]" for topic, number in sorted(leaderless))
-    brokers = ", ".join(map(str, sorted({id for ids in leaderless.values() for id in ids})))
-    return (
-        f"waiting for a leader of {names} in Kafka: start a broker that has it ({brokers}); the partition then"
-        " continues by itself, and nothing is lost"
-    )
 
 
 class PartitionStates(Protocol):

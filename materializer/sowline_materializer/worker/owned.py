@@ -8,14 +8,14 @@ import structlog
 
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError, fault_sentence
-from sowline.kafka.leaderless import Leaderless
+from sowline.kafka.leaderless import Leaderless, why_it_waits
 from sowline.kafka.retriable import RESTART_ERRORS
 from sowline_materializer.core.errors import NotApplicable
 from sowline_materializer.partition.owner_commands import OwnerCommands
 from sowline_materializer.partition.partition import Partition, PartitionId
 from sowline_materializer.store.rocksdb import RocksStore
 from sowline_materializer.store.write_behind import WriteBehindStore
-from sowline_materializer.worker.leaders import WithoutLeader, why_it_waits
+from sowline_materializer.worker.leaders import WithoutLeader
 
 log = structlog.get_logger()
 

@@ -99,7 +99,7 @@ class Repair:
         changes = self._owned.definitions[partition_id[0]].changes
         start, end = emitted.start, emitted.end
         log.warning("stale-owner writes", topic=changes, partition=partition_id[1], start=start, end=end)
-        idle = needing_leader(self._kafka, changes, partition_id[1])
+        idle = needing_leader(self._kafka, {(changes, partition_id[1])})
         batches = read_range(self._kafka, changes, partition_id[1], start, end, idle=idle)
         found = [event_of(message) for messages in batches for message in messages]
         # First of all: an owner that has been replaced must not repair. It would write its old events over the new

@@ -15,6 +15,7 @@ from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, of_many, plain_consumer, poll_batch, raising
 from sowline.kafka.fetched_ids import FetchedIds
+from sowline.kafka.leaderless import why_it_waits
 from sowline.language.emodb import use_native
 from sowline.model.limits import MIB
 from sowline.registry.client import Registry
@@ -29,7 +30,6 @@ from sowline_materializer.worker.assignment import Assignment, StartPhase, parti
 from sowline_materializer.worker.batch import BatchProcessor, LogRecords, now_ms
 from sowline_materializer.worker.counts import Counts, WorkerStatistics
 from sowline_materializer.worker.flush import Flush
-from sowline_materializer.worker.leaders import why_it_waits
 from sowline_materializer.worker.owned import OwnedPartitions
 from sowline_materializer.worker.redefinitions import Redefinitions
 from sowline_materializer.worker.repair import Repair

@@ -19,6 +19,7 @@ from sowline.config.shard import WHOLE, Shard
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster, wait_for_answer
 from sowline.kafka.changes_driver import AssignedChanges, ChangesPartition, Readers
+from sowline.kafka.leaderless import Leaderless
 from sowline_query_service.replica.incomplete_record import IncompleteRecord
 from sowline_query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from sowline_query_service.topics.message_reader import MessageReader, is_plain
@@ -85,30 +86,30 @@ class FollowedPartitions:
         self._incomplete: defaultdict[ChangesPartition, IncompleteRecord] = defaultdict(IncompleteRecord)
         self._unopened: dict[ChangesPartition, int] = {}
         """The end offset of each partition of a transient topic that no worker owned at the start."""
+        self._without_snapshot: set[ChangesPartition] = set()
+        """The partitions to load again from the start of their topic."""
         self._due: deque[Callable[[], None]] = deque()
         """Changes of the definitions, for the next turn."""
 
     def begin(self) -> None:
-        """Begin to load all partitions, from their snapshots if they have some."""
+        """Begin to load all partitions that have a leader, from their snapshots if they have some."""
+        begun: list[tuple[TopicDefinition, Readers]] = []
         for topic in self._topics:
-            wait_for_answer(partial(self._look_up, topic), self._stop)
-        for topic in self._topics:
-            for number in self._shard.partitions(topic):
-                self._begin_with_snapshot(topic, number)
+            numbers = list(self._shard.partitions(topic))
+            if (readers := self._prepared(topic, numbers)) is not None:
+                self._changes.take(topic, numbers, readers)
+                begun.append((topic, readers))
+        for topic, readers in begun:
+            self._restore(topic, readers)
 
     # Any thread may call these: it waits for Kafka, while the follower goes on with the other topics.
 
     def add(self, topic: TopicDefinition) -> None:
         """Follow a new topic, which the replicas have, from the next turn on."""
-        numbers, prepared = list(self._shard.partitions(topic)), list[Readers]()
-        if topic.starts_empty:
-            wait_for_answer(partial(self._find_unopened, topic, numbers), self._stop)
-        if not wait_for_answer(lambda: prepared.append(self._changes.prepared(topic, numbers)), self._stop):
-            return
-        [readers] = prepared
-        for (_, number), reader in readers.items():
-            self._restore(topic, number, reader)
-        self._due.append(partial(self._join, topic, readers))
+        numbers = list(self._shard.partitions(topic))
+        if (readers := self._prepared(topic, numbers)) is not None:
+            self._restore(topic, readers)
+            self._due.append(partial(self._join, topic, numbers, readers))
 
     def redefine(self, topic: TopicDefinition, redefined: Callable[[], None]) -> None:
         """Follow a topic by another definition; `redefined` is called in the event loop between two batches."""
@@ -125,11 +126,19 @@ class FollowedPartitions:
         while not done.wait(0.5) and not self._stop.is_set():
             pass
 
-    def _join(self, topic: TopicDefinition, readers: Readers) -> None:
+    def _prepared(self, topic: TopicDefinition, numbers: Sequence[int]) -> Readers | None:
+        """Return new readers of those partitions that have a leader; None if the service stops."""
+        prepared: list[Readers] = []
+        if not wait_for_answer(lambda: prepared.append(self._changes.prepared(topic, numbers)), self._stop):
+            return None
+        [readers] = prepared
+        return readers if self._has_found_unopened(topic, readers) else None
+
+    def _join(self, topic: TopicDefinition, numbers: Sequence[int], readers: Readers) -> None:
         assert topic.changes not in self._plain, "a topic is followed once"
         if is_plain(topic):
             self._plain.add(topic.changes)
-        self._changes.add(topic, readers)
+        self._changes.add(topic, numbers, readers)
 
     def _change(self, topic: TopicDefinition, redefined: Callable[[], None]) -> None:
         # Before the replicas know it: a partition that has a history now takes no runs.
@@ -143,6 +152,7 @@ class FollowedPartitions:
         for partition in self._changes.remove(topic):
             self._incomplete.pop(partition, None)
             self._unopened.pop(partition, None)
+            self._without_snapshot.discard(partition)
         assert all(name != topic.changes for name, _ in self._unopened), "nothing of it is waited for"
         self._in_loop(removed)
 
@@ -155,50 +165,60 @@ class FollowedPartitions:
                 self._load_again(partition)
         if not self._stop.is_set():
             self._changes.look()
+            self._begin_come()
             self._leave_old_snapshots()
             self._report_loaded()
         while self._due and not self._stop.is_set():
             self._due.popleft()()
 
-    def _look_up(self, topic: TopicDefinition) -> None:
-        """Begin to load the changes of a topic."""
-        numbers = list(self._shard.partitions(topic))
-        if topic.starts_empty:
-            self._find_unopened(topic, numbers)
-        self._changes.load(topic.changes, numbers)
+    def _begin_come(self) -> None:
+        """Begin to load the awaited partitions that have a leader now."""
+        for topic, readers in self._changes.come():
+            if self._has_found_unopened(topic, readers):
+                self._restore(topic, readers)
+                self._changes.read(readers)
 
-    def _begin_with_snapshot(self, topic: TopicDefinition, number: int) -> None:
-        if not self._stop.is_set():
-            self._restore(topic, number, self._changes.readers[topic.changes, number])
-
-    def _restore(self, topic: TopicDefinition, number: int, reader: ChangesReader) -> None:
-        offsets = range(reader.next_offset, reader.target)
-        offset = self._replicas.restore(topic, number, reader.topic_id, offsets, self._in_loop)
-        if offset is not None:
-            reader.begin_with_snapshot(offset)
+    def _restore(self, topic: TopicDefinition, readers: Readers) -> None:
+        for partition, reader in readers.items():
+            if partition in self._without_snapshot:
+                self._without_snapshot.remove(partition)
+            elif not self._stop.is_set():
+                offsets = range(reader.next_offset, reader.target)
+                offset = self._replicas.restore(topic, partition[1], reader.topic_id, offsets, self._in_loop)
+                if offset is not None:
+                    reader.begin_with_snapshot(offset)
 
     def _leave_old_snapshots(self) -> None:
         """Load partitions that have followed from their snapshots for too long."""
         for partition, reader in list(self._changes.loading.items()):
-            if reader.phase is Phase.MISSING:
+            # What it has is of use until the topic can be read.
+            if reader.phase is Phase.MISSING and partition not in self._changes.leaderless:
                 self._in_loop(self._replicas.discard, partition, "old", "following from it takes too long")
                 self._load_again(partition)
 
     def _load_again(self, partition: ChangesPartition) -> None:
         """Load a partition from the start of its topic, instead of following from its snapshot."""
         self._incomplete.pop(partition, None)
+        self._without_snapshot.add(partition)
         self._changes.load_again(partition)
-        assert partition in self._changes.loading, "it is loaded before it is followed"
+        assert partition in self._changes.awaited, "it is loaded before it is followed"
 
-    def _find_unopened(self, topic: TopicDefinition, numbers: Sequence[int]) -> None:
-        """Note the end of each partition that no worker owns; a worker that opens it writes after that."""
-        # Read the ends first. If the owners came first: a partition has no owner, a worker opens it and writes its
-        # event, and the end includes that event. The load would wait for another one.
-        ends = self._cluster.ends(topic.changes, numbers)
-        owned = self._cluster.owned(self._workers)
+    def _has_found_unopened(self, topic: TopicDefinition, readers: Readers) -> bool:
+        """Note the end of each partition that no worker owns; a worker that opens it writes after that.
+
+        Return whether Kafka answered before the service stops.
+        """
+        if not topic.starts_empty:
+            return True
+        owned: set[tuple[str, int]] = set()
+        # The readers have the ends already. If the owners came first: a partition has no owner, a worker opens it and
+        # writes its event, and the end includes that event. The load would wait for another one.
+        if not wait_for_answer(lambda: owned.update(self._cluster.owned(self._workers)), self._stop):
+            return False
         self._unopened |= {
-            (topic.changes, number): end for number, end in ends.items() if (topic.log, number) not in owned
+            one: reader.target for one, reader in readers.items() if (topic.log, one[1]) not in owned
         }
+        return True
 
     def _has_opened(self, partition: ChangesPartition) -> bool:
         """Whether a worker has opened the partition, and all its events are applied here."""
@@ -261,6 +281,11 @@ class FollowedPartitions:
                 " materializer if none is running"
             )
         return "; ".join(sentences) or None
+
+    @property
+    def leaderless(self) -> Leaderless:
+        """The partitions of changes topics that have no leader in Kafka."""
+        return self._changes.leaderless
 
     def topic_id(self, changes: str) -> str:
         """Return Kafka's id of a changes topic, as it was when its load began; empty if it is not followed."""

@@ -1,11 +1,14 @@
 """The messages of fanouts of views and conflated topics."""
 
+import itertools
 import threading
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import orjson
 import pytest
+from confluent_kafka import KafkaException
 
 from sowline.changes.change import Change
 from sowline.config.fanouts import FanoutDefinition
@@ -103,3 +106,31 @@ def test_a_full_queue_lets_the_service_stop() -> None:
         output = FanoutOutput({}, definition, TOPICS.named("orders"), stop=stop)
     with pytest.raises(StartAgain):
         output.send(0, CHANGE, Delivery(PUBLISH, BODY))
+
+
+class StuckProducer(FakeProducer):
+    """A producer whose messages Kafka never gets."""
+
+    def flush(self, seconds: float) -> int:
+        """Return that one is left."""
+        return 1
+
+
+def test_an_output_without_a_leader_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait ends with Kafka's error for it: what other partitions write must not wait, too."""
+    clock = itertools.count(1000.0, 3.0)
+    leaderless = {("fanout.f", 1): (2,)}
+    cluster = SimpleNamespace(
+        ask=lambda topics: SimpleNamespace(
+            is_answered=True, gone=frozenset, leaderless=lambda gone: leaderless
+        )
+    )
+    monkeypatch.setattr("sowline.kafka.leader_watch.Cluster", lambda _: cluster)
+    monkeypatch.setattr("sowline.kafka.leader_watch.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("sowline.kafka.exact_output.exact_producer", lambda *_, **__: StuckProducer())
+    output = FanoutOutput(
+        {}, FanoutDefinition.model_validate({"name": "f", "topic": "orders"}), TOPICS.named("orders")
+    )
+    output.send(1, CHANGE, Delivery(PUBLISH, CHANGED, previous=BODY))
+    with pytest.raises(KafkaException, match=r"fanout\.f \[1\] has no leader"):
+        output.flush(lambda: False)

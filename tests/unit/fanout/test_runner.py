@@ -1,7 +1,7 @@
 """What a fanout does where Kafka has not taken what it wrote."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,28 +20,13 @@ from sowline_fanout.output import FanoutOutput
 from sowline_fanout.runner import FanoutRunner
 from sowline_fanout.service import FanoutService
 from sowline_fanout.typed_values import TypedValues
+from tests.played_cluster import PlayedCluster
 
 NO_MESSAGE: Any = None
 BODY = b'{"id":1}'
 CHANGE = Change(b"1", BODY, None, Position(0, 5), Position(0, 3), "publish", 1000)
 SETTINGS = Settings(kafka="127.0.0.1:1")
 TOPICS = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
-
-
-class Cluster:
-    """A cluster of one topic, whose changes begin at 0."""
-
-    def topic_id(self, topic: str) -> str:
-        """Return the topic's id."""
-        return "this"
-
-    def starts(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Return where partitions begin."""
-        return dict.fromkeys(numbers, 0)
-
-    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Return where partitions end."""
-        return dict.fromkeys(numbers, 9)
 
 
 class Unreadable:
@@ -127,7 +112,7 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> list[Producer]:
 
 def run(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> None:
     """Run a fanout with this consumer."""
-    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *_: Cluster())
+    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *_: PlayedCluster(9))
     monkeypatch.setattr("sowline.kafka.runner.member_consumer", lambda *_: consumer)
     FanoutRunner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event()).run()
 

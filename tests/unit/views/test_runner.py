@@ -21,6 +21,7 @@ from sowline_views import runner as module
 from sowline_views.core.joined_tables import JoinedEvent, JoinedTables, joined_table
 from sowline_views.core.outgoing import Outgoing
 from sowline_views.runner import ViewRunner
+from tests.played_cluster import PlayedCluster
 from tests.property.world import written
 from tests.unit.sowline.kafka import test_changes_driver
 
@@ -39,28 +40,6 @@ SOURCE, VIEW = TOPICS.named("orders"), TOPICS.named("totals")
 ENDS = 4
 
 Poll = Callable[[], list[Any]]
-
-
-class Cluster:
-    """A cluster whose partitions have `ENDS` events, and whose topics stay the same."""
-
-    def topic_id(self, topic: str) -> str:
-        """Return the id of each topic."""
-        return "id"
-
-    def starts(self, topic: str, numbers: Any) -> dict[int, int]:
-        """Return where partitions begin."""
-        return dict.fromkeys(numbers, 0)
-
-    def ends(self, topic: str, numbers: Any) -> dict[int, int]:
-        """Return where partitions end."""
-        return dict.fromkeys(numbers, ENDS)
-
-    def ask(self, topics: Any) -> Any:
-        """Return an answer: no topic was replaced."""
-        return SimpleNamespace(
-            is_answered=True, gone=frozenset, topic_ids=lambda gone: dict.fromkeys(topics, "id")
-        )
 
 
 class Consumer(test_changes_driver.Consumer):
@@ -175,7 +154,7 @@ def test_what_was_read_before_a_partition_came_back_is_not_of_its_new_load(
     monkeypatch.setattr(module, "JoinedTopics", lambda *given: joined)
     monkeypatch.setattr(module, "PartialsOutput", lambda *given: Mock(send=sent.extend))
     monkeypatch.setattr("sowline.kafka.runner.member_consumer", lambda *given: consumer)
-    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *given: Cluster())
+    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *given: PlayedCluster(ENDS, "id"))
 
     def tail() -> list[Any]:
         changes = [JoinedEvent(table.topic.log, 0, one.position, one) for one in (customer(1), customer(2))]

@@ -2,8 +2,13 @@
 
 from dataclasses import replace
 
-from sowline_gateway.nodes.routing import Announcement
+from sowline.config.topics import parse_topics
+from sowline.model.position import Position
+from sowline_gateway.nodes.node_set import NodeSet
+from sowline_gateway.nodes.routing import AnnouncedTopic, Announcement
 from tests.unit.gateway.rig import rig
+
+TOPICS = "topics: [{name: orders, key: /id}, {name: trades, key: /id}]"
 
 
 def with_lag(node: Announcement, seconds: float | None) -> Announcement:
@@ -26,3 +31,17 @@ async def test_a_silent_node_of_two_shards_is_left() -> None:
         del known[one]
         assert nodes.lag_seconds([one, other], ["orders"]) is None
         assert nodes.lag_seconds([other], ["orders"]) == 0.5
+
+
+async def test_a_topic_that_loads_hides_no_other() -> None:
+    """A node that can't load one of its topics answers for the others: only that one is missing."""
+    topics = {topic.name: topic for topic in parse_topics(TOPICS).topics}
+    async with rig(["0/1"]) as made:
+        [url] = made.announced
+        held = {0: Position(0, 5)}
+        announced = {"orders": AnnouncedTopic(held), "trades": AnnouncedTopic(held, is_loading=True)}
+        made.announced[url] = replace(made.announced[url], topics=announced)
+        nodes = NodeSet(topics, made.node_set.announcements, made.node_set.connections)
+        assert "for these partitions now: trades 0." in (nodes.missing() or "")
+        announced["trades"] = AnnouncedTopic(held)
+        assert nodes.missing() is None

@@ -9,11 +9,12 @@ from structlog.testing import capture_logs
 
 from sowline.codecs.codec import CompilerAway
 from sowline.errors import SowlineError
+from sowline.kafka.leaderless import why_it_waits
 from sowline_materializer.core.errors import NotApplicable, StoreDamaged
 from sowline_materializer.core.fencing import Fenced
 from sowline_materializer.emitter import NotWritten
 from sowline_materializer.store.errors import DiskFull
-from sowline_materializer.worker.leaders import WithoutLeader, why_it_waits
+from sowline_materializer.worker.leaders import WithoutLeader
 from sowline_materializer.worker.owned import OwnedPartitions
 
 ONE, OTHER = ("orders", 0), ("orders", 1)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,6 +23,7 @@ from sowline.model.position import Position
 from sowline_query_service.replica.plain_run import EventAtOffset, events_of
 from sowline_query_service.topics.followed_partitions import Batches, FollowedPartitions, Replicas
 from sowline_query_service.topics.follower import TopicFollower
+from tests.played_cluster import PlayedCluster, SilentCluster
 from tests.property.world import Written, written
 
 PARTITION = ("orders.changes", 0)
@@ -78,7 +79,7 @@ class Followed:
         self.snapshot: int | None = None
         """The offset to follow from, if there is a snapshot."""
         stop, cluster = threading.Event(), cast("Any", SimpleNamespace())
-        for name in ("starts", "ends", "topic_id", "ask", "owned"):
+        for name in ("starts", "ends", "topic_id", "leaderless", "ask", "owned"):
             setattr(cluster, name, partial(self._asked, name))
         self.changes = AssignedChanges(cluster, [self.topic], stop)
         self.changes.consumer = cast("Any", self.consumer)
@@ -129,34 +130,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[ChangesPartition]:
 def follower_of(loaded: list[ChangesPartition], **definition: Any) -> Followed:
     """Return a topic that is being loaded."""
     return Followed(loaded, **definition).begin()
-
-
-class PlayedCluster:
-    """A cluster that answers at once: its partitions begin at 0."""
-
-    def __init__(self, end: int, topic_id: str = "this", owned: Collection[tuple[str, int]] = ()) -> None:
-        self._end, self._topic_id, self._owned = end, topic_id, owned
-
-    def starts(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Return where the partitions begin."""
-        return dict.fromkeys(numbers, 0)
-
-    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Return where the partitions end."""
-        return dict.fromkeys(numbers, self._end)
-
-    def topic_id(self, topic: str) -> str:
-        """Return the topic's id."""
-        return self._topic_id
-
-    def owned(self, group: str) -> Collection[tuple[str, int]]:
-        """Return which partitions workers own."""
-        return self._owned
-
-    def ask(self, topics: Iterable[str]) -> Any:
-        """Return a question that is answered."""
-        ids = dict.fromkeys(topics, self._topic_id)
-        return SimpleNamespace(is_answered=True, gone=frozenset, topic_ids=lambda gone: ids)
 
 
 def long_ago(follower: Followed) -> float:
@@ -263,42 +236,106 @@ def test_a_topic_without_a_sow(loaded: list[ChangesPartition]) -> None:
     assert loaded == [PARTITION]
 
 
+LACKING = {PARTITION: (2,)}
+
+
+def test_a_partition_whose_leader_comes_later(loaded: list[ChangesPartition]) -> None:
+    """It is named meanwhile, and then followed from its snapshot like any other."""
+    follower = Followed(loaded)
+    follower.cluster.lacking, follower.snapshot = LACKING, 1
+    follower.begin()
+    for _ in range(2):
+        follower.read()
+    assert (follower.changes.readers, follower.partitions.leaderless) == ({}, LACKING)
+    assert "a leader of orders.changes [0] in Kafka" in (follower.partitions.waiting() or "")
+    follower.cluster = PlayedCluster(2)
+    for _ in range(2):
+        follower.read()
+    assert (follower.reader.has_snapshot, follower.consumer.calls) == (True, [("assign", [(0, 1)])])
+    follower.read(message(1, again(2)))
+    assert (loaded, follower.partitions.waiting()) == ([PARTITION], None)
+
+
+def test_a_transient_topic_whose_leader_comes_later(loaded: list[ChangesPartition]) -> None:
+    """Its end counts as of then: what a worker writes that opens it comes after that."""
+    follower = Followed(loaded, **TRANSIENT)
+    follower.cluster.lacking = LACKING
+    follower.begin()
+    follower.cluster = PlayedCluster(2)
+    for _ in range(3):
+        follower.read()
+    follower.read(message(0, change(1)), message(1, progress(3)))
+    assert loaded == []
+    follower.read(message(2, change(5)), message(3, progress(5)))
+    assert loaded == [PARTITION]
+
+
+def test_a_new_topic_without_a_leader(loaded: list[ChangesPartition]) -> None:
+    """Whoever adds it need not wait for the leader."""
+    follower = follower_of(loaded)
+    topic = define_topic(name="trades", key="/id")
+    follower.cluster.lacking = {(topic.changes, 0): (2,)}
+    follower.partitions.add(topic)
+    for _ in range(3):
+        follower.read()
+    assert follower.changes.awaited == {(topic.changes, 0)}
+    follower.cluster.lacking = {}
+    for _ in range(3):
+        follower.read()
+    assert follower.consumer.calls == [("assign", [(0, 0)])]
+
+
+def test_an_old_snapshot_is_kept_until_there_is_a_leader(loaded: list[ChangesPartition]) -> None:
+    """It would be emptied, and nobody could fill it; the others would wait."""
+    follower = Followed(loaded)
+    follower.snapshot = 1
+    follower.begin()
+    follower.cluster.lacking = LACKING
+    for _ in range(2):
+        follower.read()
+    follower.reader.aim(2, long_ago(follower))
+    for _ in range(3):
+        follower.read()
+    assert (follower.discarded, follower.reader.has_snapshot) == ([], True)
+    follower.cluster.lacking = {}
+    for _ in range(6):
+        follower.read()
+    assert (follower.discarded, follower.reader.has_snapshot) == ([PARTITION], False)
+
+
 # a Kafka that does not answer yet
 
 BEHIND = 3
 """The offset behind the changes, at which they end for who looks first."""
 
 
-class Cluster:
+class Cluster(SilentCluster):
     """A cluster that fails at each of its answers so often before it gives it."""
 
     def __init__(self, error: int, times: int) -> None:
-        self._error = KafkaError(error, "Failed to query partition leaders")
+        super().__init__(BEHIND)
+        self._error = KafkaException(KafkaError(error, "Failed to query partition leaders"))
         self._left = dict.fromkeys(("starts", "topic_id", "ends"), times)
 
     def _answer(self, question: str) -> None:
         if self._left[question]:
             self._left[question] -= 1
-            raise KafkaException(self._error)
+            raise self._error
 
-    def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    def starts(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
         """Return where the partitions begin."""
         self._answer("starts")
-        return dict.fromkeys(partitions, 0)
+        return super().starts(topic, numbers)
 
     def topic_id(self, topic: str) -> str:
         """Return the topic's id."""
         self._answer("topic_id")
-        return "this"
+        return super().topic_id(topic)
 
-    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
         """Return where the partitions end."""
         self._answer("ends")
-        return dict.fromkeys(partitions, BEHIND)
-
-    def ask(self, topics: Iterable[str]) -> Any:
-        """Return a question that is not answered yet."""
-        return SimpleNamespace(is_answered=False)
+        return super().ends(topic, numbers)
 
 
 class Consumer:
@@ -306,11 +343,19 @@ class Consumer:
 
     def __init__(self) -> None:
         self.left = [message(BEHIND - 1, progress(BEHIND))]
-        self.sought: list[int] = []
+        self.calls: list[tuple[str, list[tuple[int, int]]]] = []
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Read from there on."""
-        assert [(one.topic, one.partition, one.offset) for one in partitions] == [(*PARTITION, 0)]
+        """Read partitions, too."""
+        self.calls.append(("assign", [(one.partition, one.offset) for one in partitions]))
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Read partitions no more."""
+        self.calls.append(("unassign", [(one.partition, one.offset) for one in partitions]))
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return none, as no broker has to be woken."""
+        return []
 
     def poll(self, seconds: float) -> Any:
         """Return the next event."""
@@ -324,10 +369,6 @@ class Consumer:
     def get_watermark_offsets(self, position: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
         return (0, BEHIND)
-
-    def seek(self, partition: TopicPartition) -> None:
-        """Read from another offset."""
-        self.sought.append(partition.offset)
 
     def close(self) -> None:
         """Read no more."""
@@ -367,15 +408,15 @@ async def test_a_kafka_that_refuses_for_good(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(ended, KafkaException)
 
 
-def test_a_load_that_goes_on_asks_again(
-    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the end is looked up once more, Kafka may be away for the moment."""
-    monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
+def test_a_load_that_goes_on_asks_again(loaded: list[ChangesPartition]) -> None:
+    """Where the end is looked up once more, Kafka may be away for the moment: the others are read on meanwhile."""
     follower = follower_of(loaded)
     follower.cluster = Cluster(KafkaError._TIMED_OUT, times=2)
     follower.reader.aim(1, long_ago(follower))
     follower.read(message(0, progress(3)))
+    for _ in range(2):
+        assert (loaded, follower.reader.target) == ([], 1)
+        follower.read()
     assert (loaded, follower.reader.target) == ([], BEHIND)
 
 
@@ -432,9 +473,11 @@ def test_a_snapshot_that_is_followed_for_too_long(loaded: list[ChangesPartition]
     follower.begin()
     follower.cluster = PlayedCluster(9)
     follower.read()
-    assert (follower.discarded, follower.consumer.sought) == ([], [])
+    assert (follower.discarded, follower.consumer.calls) == ([], [])
     follower.reader.aim(2, long_ago(follower))
-    follower.read()
+    for _ in range(3):
+        follower.read()
     reader = follower.reader
-    assert (follower.discarded, follower.consumer.sought) == ([PARTITION], [0])
+    assert follower.discarded == [PARTITION]
+    assert follower.consumer.calls == [("unassign", [(0, -1001)]), ("assign", [(0, 0)])]
     assert (reader.has_snapshot, reader.target) == (False, 9)

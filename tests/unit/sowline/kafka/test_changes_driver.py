@@ -1,7 +1,7 @@
 """What drives readers of changes topics: their targets, the ends they reach, and topics that are replaced."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sowline.changes.progress import Progress
 from sowline.config.topic_definition import define_topic
 from sowline.kafka.changes_driver import LOOK_SECONDS, AssignedChanges, ChangesDriver, MemberChanges
 from sowline.model.position import Position
+from tests.played_cluster import PlayedCluster
 
 ORDERS = define_topic(name="orders", key="/id", partitions=2)
 CHANGES = ORDERS.changes
@@ -23,38 +24,25 @@ WHOLE = Progress(AT, AT, 8, {}, "digest", "log", 1000, {})
 NOTHING = Position(0, -1)
 
 
-class Cluster:
-    """A cluster with one topic; it answers questions for ids once `is_answering`."""
+class Cluster(PlayedCluster):
+    """A cluster with one topic, or without it; it answers questions once `is_answering`."""
 
     def __init__(self) -> None:
-        self.id: str | None = "this"
-        self.end = 5
+        super().__init__(5, start=3)
+        self.is_gone = False
         self.error: KafkaException | None = None
         self.is_answering = True
         self.asked = 0
         self.pending = SimpleNamespace()
 
-    def topic_id(self, topic: str) -> str:
-        """Return the topic's id."""
-        assert self.id is not None
-        return self.id
-
-    def starts(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Return where partitions begin."""
-        return dict.fromkeys(numbers, 3)
-
-    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Return where partitions end."""
-        return dict.fromkeys(numbers, self.end)
-
-    def ask(self, topics: Iterable[str]) -> Any:
-        """Return a pending question, which is answered with what is true when it is asked."""
-        assert set(topics) == {CHANGES}
+    def ask(self, *asked: Any, **more: Any) -> Any:
+        """Return a pending question."""
+        assert CHANGES in set(more["topics"]) <= {CHANGES, "output"}
         self.asked += 1
-        found = {} if self.id is None else {CHANGES: self.id}
-        self.pending = SimpleNamespace(
-            is_answered=self.is_answering, gone=self._gone, topic_ids=lambda gone: dict(found)
-        )
+        self.pending = super().ask(*asked, **more)
+        self.pending.is_answered, self.pending.gone = self.is_answering, self._gone
+        if self.is_gone:
+            self.pending.topic_ids = lambda gone: {}
         return self.pending
 
     def _gone(self) -> frozenset[str]:
@@ -154,6 +142,15 @@ def calls(driver: ChangesDriver) -> list[tuple[str, list[tuple[int, int]]]]:
     return driver.consumer.calls  # type: ignore[attr-defined, no-any-return]
 
 
+def read_what_comes(driver: AssignedChanges) -> None:
+    """Let it ask, take the answer, and read the awaited partitions that have come."""
+    for _ in range(2):
+        driver.look()
+    for topic, readers in driver.come():
+        assert topic is ORDERS
+        driver.read(readers)
+
+
 def test_a_load_ends_at_the_end_that_it_began_with(assigned: AssignedChanges) -> None:
     """It begins where the partition does; a sentence names what it waits for."""
     reader = assigned.readers[FIRST]
@@ -199,18 +196,21 @@ def test_a_load_begins_again(assigned: AssignedChanges, cluster: Cluster) -> Non
     """With a new reader, from the start of the partition as it is now."""
     before, cluster.end = assigned.readers[FIRST], 8
     assigned.load_again(FIRST)
+    assert (list(assigned.readers), assigned.awaited) == ([SECOND], {FIRST})
+    read_what_comes(assigned)
     assert assigned.loading[FIRST] is assigned.readers[FIRST] is not before
-    assert (assigned.readers[FIRST].target, calls(assigned)) == (8, [("seek", [(0, 3)])])
+    assert (assigned.readers[FIRST].target, assigned.awaited) == (8, set())
+    assert calls(assigned) == [("incremental_unassign", [(0, -1001)]), ("incremental_assign", [(0, 3)])]
 
 
 def test_a_topic_that_is_replaced_is_noticed(assigned: AssignedChanges, clock: Any, cluster: Cluster) -> None:
     """By readers that load and that follow, without waiting for Kafka. One that is only gone is waited for."""
     assigned.look()
-    cluster.id = None
+    cluster.is_gone = True
     for _ in range(3):
         clock.now += LOOK_SECONDS
         assigned.look()
-    cluster.id, cluster.is_answering = "another", False
+    cluster.is_gone, cluster.id, cluster.is_answering = False, "another", False
     clock.now += LOOK_SECONDS
     assigned.look()
     assigned.look()
@@ -284,5 +284,118 @@ def test_partitions_of_a_group(clock: Any, cluster: Cluster) -> None:
     assert calls(driver) == [
         ("incremental_assign", [(0, 3), (1, 6)]),
         ("pause", [(1, -1001)]),
+        ("resume", [(1, -1001)]),
+    ]
+
+
+# partitions without a leader
+
+LACKING = {SECOND: (2, 3)}
+WAITS = "waiting for a leader of orders.changes [1] in Kafka: start a broker that has it (2, 3)"
+
+
+def test_a_partition_without_a_leader_holds_up_no_other(clock: Any, cluster: Cluster) -> None:
+    """It is awaited, and a sentence and a line of the log name it. It is loaded once its leader is there."""
+    cluster.lacking = LACKING
+    driver = AssignedChanges(cluster, [ORDERS], threading.Event())  # type: ignore[arg-type]
+    driver.consumer = Consumer()  # type: ignore[assignment]
+    driver.load(CHANGES, range(2))
+    with capture_logs() as logs:
+        read_what_comes(driver)
+    assert (list(driver.loading), driver.awaited, driver.leaderless) == ([FIRST], {SECOND}, LACKING)
+    assert (driver.waiting() or "").startswith(WAITS)
+    assert [(line["event"], line["partition"]) for line in logs] == [("partition waits for a leader", 1)]
+    cluster.lacking, cluster.end = {}, 8
+    clock.now += LOOK_SECONDS
+    read_what_comes(driver)
+    assert (list(driver.loading), driver.awaited, driver.waiting()) == ([FIRST, SECOND], set(), None)
+    assert (driver.readers[SECOND].changes_id, driver.readers[SECOND].target) == ("this@3", 8)
+    assert calls(driver) == [("incremental_assign", [(1, 3)])]
+
+
+def test_a_partition_that_loses_its_leader_is_named(
+    assigned: AssignedChanges, clock: Any, cluster: Cluster
+) -> None:
+    """Its reader stays: it reads on where it is."""
+    for lacking, waits in ((LACKING, True), ({}, False)):
+        cluster.lacking = lacking
+        clock.now += LOOK_SECONDS
+        read_what_comes(assigned)
+        assert ((assigned.waiting() or "").startswith(WAITS), assigned.leaderless) == (waits, lacking)
+        assert list(assigned.readers) == [FIRST, SECOND]
+
+
+def test_a_load_without_a_leader_gets_no_new_target(
+    assigned: AssignedChanges, clock: Any, cluster: Cluster
+) -> None:
+    """Nobody answers where it ends; the others get theirs. One that has just lost its leader is tried once."""
+    for reader in assigned.readers.values():
+        reader.take(WHOLE._replace(changes_id="this@3"), 4)
+    cluster.lacking, clock.now = LACKING, clock.now + 3600
+    cluster.end = 9
+    with capture_logs() as logs:
+        for _ in range(3):
+            assigned.look()
+    assert [reader.target for reader in assigned.readers.values()] == [9, 5]
+    assert [line["event"] for line in logs].count("waiting for Kafka") <= 1
+    cluster.lacking, clock.now = {}, clock.now + LOOK_SECONDS
+    for _ in range(3):
+        assigned.look()
+    assert [reader.target for reader in assigned.readers.values()] == [9, 9]
+
+
+def test_a_topic_that_is_removed_is_awaited_no_more(assigned: AssignedChanges, cluster: Cluster) -> None:
+    """Neither a partition without a leader, nor one whose leader has just come back."""
+    cluster.lacking = LACKING
+    assigned.load_again(SECOND)
+    for _ in range(2):
+        assigned.look()
+    assert assigned.remove(ORDERS) == [FIRST]
+    assert (assigned.awaited, assigned.leaderless, list(assigned.come())) == (set(), {}, [])
+
+
+OUTPUT = ("output", 0)
+
+
+def test_a_member_awaits_what_needs_a_leader(clock: Any, cluster: Cluster) -> None:
+    """Also that of another topic. Kafka's group may take such a partition away again; else it is opened later."""
+    cluster.lacking, gone = {SECOND: (2,), OUTPUT: (2,)}, Consumer()
+    driver = MemberChanges(
+        gone,  # type: ignore[arg-type]
+        cluster,  # type: ignore[arg-type]
+        ORDERS,
+        threading.Event(),
+        lambda number: [OUTPUT] if number == 0 else [],
+    )
+    opened: list[int] = []
+    closed: list[int] = []
+
+    def open_partitions(numbers: Sequence[int]) -> None:
+        opened.extend(numbers)
+        for number in numbers:
+            driver.follow_after(number, ChangesReader.after(AT, 6, "this"))
+
+    driver.join(open_partitions, closed.append)
+    both = [TopicPartition(CHANGES, 0), TopicPartition(CHANGES, 1)]
+    gone.callbacks["on_assign"](gone, both)
+    assert (opened, driver.awaited, driver.is_member) == ([], {FIRST, SECOND}, True)
+    assert "a leader of orders.changes [1] and output [0] in Kafka" in (driver.waiting() or "")
+    for _ in range(2):
+        driver.look()
+    assert driver.come() == []
+    gone.callbacks["on_revoke"](gone, both[:1])
+    assert (closed, driver.awaited, driver.leaderless) == ([], {SECOND}, {SECOND: (2,)})
+    cluster.lacking, clock.now = {}, clock.now + LOOK_SECONDS
+    for _ in range(2):
+        driver.look()
+    open_partitions(driver.come())
+    driver.read([1])
+    assert (opened, driver.awaited, driver.waiting()) == ([1], set(), None)
+    assert calls(driver) == [
+        ("incremental_assign", [(0, -1), (1, -1)]),
+        ("pause", [(0, -1001)]),
+        ("pause", [(1, -1001)]),
+        ("resume", [(0, -1001)]),
+        ("seek", [(1, 6)]),
         ("resume", [(1, -1001)]),
     ]

@@ -64,7 +64,7 @@ def test_a_reader_of_such_a_partition_ends(kafka: Kafka, monkeypatch: pytest.Mon
     """It raises the error that Kafka itself has for it."""
     times = iter([BEGIN, LATE, LATE + 0.5])
     monkeypatch.setattr("time.monotonic", lambda: next(times))
-    idle = needing_leader({}, *ORDERS)
+    idle = needing_leader({}, {ORDERS})
     idle()
     idle()
     with pytest.raises(KafkaException, match=r"orders \[1\] has no leader") as error:
