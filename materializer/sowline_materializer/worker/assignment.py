@@ -22,7 +22,7 @@ from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import assign_more
-from sowline.kafka.last_eras import last_era
+from sowline.kafka.last_eras import LastEras
 from sowline.kafka.retriable import NO_LEADER
 from sowline.runtime.store_memory import MEMORY
 from sowline_materializer.core.fencing import Fenced
@@ -133,6 +133,7 @@ class Assignment:
         """Whether the group has assigned partitions to this worker, even none, and they are open."""
         self.opening: list[PartitionId] = []
         self.leaders = Leaders(owned)
+        self._last_eras = LastEras(settings.kafka_client, cluster)
         self._paused: set[PartitionId] = set()
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -167,6 +168,8 @@ class Assignment:
         """Open partitions, and note the offsets to continue from; stopped and leaderless ones are read no more."""
         given = [(one.topic, one.partition) for one in partitions]
         self.opening = given
+        # Asked at most once, by the first partition that begins from nothing: thousands may begin at one time.
+        self._last_eras = LastEras(self._settings.kafka_client, self._cluster)
         self._await_leaders(given)
         self.opening = [one for one in given if one not in self._owned.leaderless]
         MEMORY.share_among(self._stores_at_once())
@@ -280,7 +283,7 @@ class Assignment:
     def _begin(self, partition_id: PartitionId, before: Recovering | None = None) -> Recovering:
         """Prepare the recovery of a partition; `before` is one that was in vain."""
         topic, number = partition_id
-        definition = self._owned.definitions[topic]
+        definition, last_eras = self._owned.definitions[topic], self._last_eras
         if number >= definition.partitions:
             self._cluster.ensure_topic(definition)
         ask = partial(kafka_extent, self._cluster, definition, number)
@@ -305,7 +308,7 @@ class Assignment:
             ask=ask,
             first_since=partial(self._cluster.offset_at, definition.log, number),
             native=self._native,
-            first_era=lambda: last_era(self._settings.kafka_client, self._cluster, definition.log) + 1,
+            first_era=lambda: last_eras.of(definition.log) + 1,
         )
         return Recovering(recovery, recovery.open, extent.log_end, start)
 
