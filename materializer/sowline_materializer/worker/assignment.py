@@ -25,7 +25,9 @@ from sowline.kafka.clients import assign_more
 from sowline.kafka.last_eras import LastEras
 from sowline.kafka.retriable import NO_LEADER
 from sowline.runtime.store_memory import MEMORY
+from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.fencing import Fenced
+from sowline_materializer.core.views import require_source_partitions
 from sowline_materializer.partition.kafka_partition import kafka_extent
 from sowline_materializer.partition.opened import OpenedPartition, closed_on_failure
 from sowline_materializer.partition.partition import Partition, PartitionId
@@ -321,6 +323,7 @@ class Assignment:
             opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, recovering.start))
         store = WriteBehindStore(opened.store, self._native)
         with closed_on_failure(opened.store):
+            self._require_source(definition, opened.checkpoint)
             bodies = self._schemas.opened(partition_id, opened.checkpoint.limits.schema)
             partition = Partition(
                 definition, number, opened, RecordCache(self._cache_share), store, self._native, bodies
@@ -332,6 +335,13 @@ class Assignment:
             self._repair.repair(partition_id, partition, recovering.log_end)
         self._owned.stores[partition_id] = store
         return partition
+
+    def _require_source(self, definition: TopicDefinition, checkpoint: Checkpoint) -> None:
+        if (view := definition.view) is None:
+            return
+        for source in self._owned.definitions.values():
+            if source.name == view.source:
+                require_source_partitions(view, source.partitions, checkpoint)
 
     def _cache_share(self) -> int:
         """Return how many bytes of cached records each partition may hold."""

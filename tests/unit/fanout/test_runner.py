@@ -25,15 +25,22 @@ NO_MESSAGE: Any = None
 BODY = b'{"id":1}'
 CHANGE = Change(b"1", BODY, None, Position(0, 5), Position(0, 3), "publish", 1000)
 SETTINGS = Settings(kafka="127.0.0.1:1")
-TOPICS = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
+TOPICS = parse_topics("{topics: [{name: t, key: /id, partitions: 1}], fanouts: [{name: f, topic: t}]}")
 
 
 class Cluster:
     """A cluster of one topic, whose changes begin at 0."""
 
+    def __init__(self, partitions: int = 1) -> None:
+        self._partitions = partitions
+
     def topic_id(self, topic: str) -> str:
         """Return the topic's id."""
         return "this"
+
+    def partitions(self, topic: str) -> int:
+        """Return the number of partitions, of which the first two have messages."""
+        return self._partitions
 
     def starts(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
         """Return where partitions begin."""
@@ -41,7 +48,7 @@ class Cluster:
 
     def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
         """Return where partitions end."""
-        return dict.fromkeys(numbers, 9)
+        return {number: 9 if number < 2 else 0 for number in numbers}
 
 
 class Unreadable:
@@ -125,9 +132,9 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> list[Producer]:
     return made
 
 
-def run(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> None:
-    """Run a fanout with this consumer."""
-    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *_: Cluster())
+def run(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, partitions: int = 1) -> None:
+    """Run a fanout with this consumer, and this many partitions of its output."""
+    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *_: Cluster(partitions))
     monkeypatch.setattr("sowline.kafka.runner.member_consumer", lambda *_: consumer)
     FanoutRunner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event()).run()
 
@@ -183,6 +190,13 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     sentence = "f: waiting for the schema registry: nobody answers"
     assert reported == ["waiting for partitions: f", sentence, sentence]
     assert service.not_ready() is None
+
+
+def test_a_source_that_has_fewer_partitions_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers would keep the records of the others for ever: it writes nothing, and says what to drop."""
+    with pytest.raises(SowlineError, match=r"found some in partition 1: .* Drop fanout f too") as refused:
+        run(monkeypatch, Consumer(TopicPartition("t.changes", 0)), partitions=3)
+    assert refused.value.reason == "bad topic"
 
 
 def test_an_unknown_position_makes_it_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
