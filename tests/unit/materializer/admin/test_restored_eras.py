@@ -16,15 +16,16 @@ STARTS = {0: 0, 1: 30}
 
 
 def test_the_same_log_goes_on() -> None:
-    """Also if it ended in this era: a log that was kept leads on as before."""
-    for last in (NEVER_DELETED, 0, 1):
+    """In an era after the last one that ended, nothing else has happened."""
+    for last in (NEVER_DELETED, 0):
         assert in_their_eras([BACKED_UP], "log", last, STARTS) == [BACKED_UP]
 
 
 def test_the_same_log_that_had_a_later_era() -> None:
     """It goes on at its offset, and its origins count, but no position from before."""
-    (begun,) = in_their_eras([BACKED_UP], "log", 2, STARTS)
-    assert begun.position == begun.last_change == Position(4, 9, 1)
+    for last in (1, 2):
+        (begun,) = in_their_eras([BACKED_UP], "log", last, STARTS)
+        assert begun.position == begun.last_change == Position(last + 2, 9, 1)
     assert (begun.next_offset, begun.origins, begun.begin) == (10, {3: 7}, None)
     half = replace(BACKED_UP, complete=False)
     (begun,) = in_their_eras([half], "log", 2, STARTS)
@@ -42,8 +43,8 @@ def test_another_log_is_applied_from_its_start() -> None:
             assert (one.origins, one.begin, one.log_id) == ({}, None, "another")
 
 
-def test_a_partition_of_an_earlier_era_than_the_last() -> None:
+def test_a_partition_of_an_earlier_era_than_another() -> None:
     """The other one goes on in its own."""
-    begun = in_their_eras([OTHER, BACKED_UP], "log", 1, STARTS)
+    begun = in_their_eras([OTHER, BACKED_UP], "log", 0, STARTS)
     assert begun == [begun[0], BACKED_UP]
-    assert begun[0].position == Position(3, 5, 1)
+    assert begun[0].position == Position(2, 5, 1)
