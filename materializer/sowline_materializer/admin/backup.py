@@ -91,8 +91,13 @@ def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], direct
         _name(making, directory)
         # Without this, a power failure could undo the rename after the command has reported success.
         sync_directory(directory.parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(making, ignore_errors=True)
+        # The other disk that fills up is that of the temporary files.
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SowlineError(
+                "disk full", f"expected room for the backup in {directory.parent}: {error.strerror}"
+            ) from error
         raise
     return backup
 

@@ -1,5 +1,6 @@
 """The files of a backup: what is read back, and what is found to be wrong with them."""
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -90,6 +91,20 @@ def test_a_backup_that_fails_leaves_nothing(backup: Backup, tmp_path: Path) -> N
     with pytest.raises(SowlineError, match="no rest"):
         made(tmp_path / "half", OfflineCopy(whole.store, _of(whole, DEFINITION.digest)), None)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_backup_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the disk, which is not that of the temporary files, and leaves nothing on it."""
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sowline_materializer.admin.backup.sync", full)
+    whole = copy_of(RECORDS)
+    with pytest.raises(SowlineError, match=f"room for the backup in {tmp_path}: No space") as error:
+        made(tmp_path / "b", OfflineCopy(whole.store, _of(whole, DEFINITION.digest)))
+    assert error.value.reason == "disk full"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_backup_does_not_replace_another(backup: Backup) -> None:
