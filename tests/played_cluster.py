@@ -13,9 +13,14 @@ class PlayedCluster:
     """A cluster whose partitions all begin and end at the same offsets; those of `lacking` have no leader."""
 
     def __init__(
-        self, end: int, topic_id: str = "this", owned: Collection[KafkaPartition] = (), start: int = 0
+        self,
+        end: int,
+        topic_id: str = "this",
+        owned: Collection[KafkaPartition] = (),
+        start: int = 0,
+        partitions: int = 1,
     ) -> None:
-        self.start, self.end, self.id, self._owned = start, end, topic_id, owned
+        self.start, self.end, self.id, self._owned, self._count = start, end, topic_id, owned, partitions
         self.lacking: Leaderless = {}
 
     def leaderless(self, topics: Iterable[str]) -> Leaderless:
@@ -36,6 +41,10 @@ class PlayedCluster:
         if any((topic, number) in self.lacking for number in found):
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return found
+
+    def partitions(self, topic: str) -> int:
+        """Return the number of partitions of a topic."""
+        return self._count
 
     def topic_id(self, topic: str) -> str:
         """Return the topic's id."""

@@ -208,6 +208,7 @@ class FanoutRunner(Runner[FanoutOutput]):
 
     def _opened(self, numbers: Sequence[int]) -> None:
         """Continue after the committed positions of partitions, or load them."""
+        self._require_all_partitions()
         changes = self._source.changes
         topic_id, starts = self._cluster.topic_id(changes), self._cluster.starts(changes, numbers)
         for one in committed(self._changes.consumer, [TopicPartition(changes, n) for n in numbers]):
@@ -236,6 +237,21 @@ class FanoutRunner(Runner[FanoutOutput]):
             partition=committed.partition,
         )
         return None
+
+    def _require_all_partitions(self) -> None:
+        """Raise if readers hold records of partitions that the source no longer has: nothing would end them."""
+        output, partitions = self._fanout.output, self._source.partitions
+        beyond = range(partitions, self._cluster.partitions(output))
+        if not beyond:
+            return
+        starts, ends = self._cluster.starts(output, beyond), self._cluster.ends(output, beyond)
+        if held := [number for number in beyond if starts[number] < ends[number]]:
+            raise SowlineError(
+                "bad topic",
+                f"expected no messages beyond the {partitions} partitions of {self._source.name} in {output}, found"
+                f" some in partition {held[0]}: it had more before it was dropped. Drop fanout {self._fanout.name}"
+                " too, or give it another name",
+            )
 
     def _closed(self, number: int) -> None:
         self._loads.pop(number, None)

@@ -5,14 +5,24 @@ Its settings are `SOWLINE_*` variables.
 
 import sys
 
-from sowline.runtime.process import main
-from sowline.runtime.programs import end_without_server
+from sowline.runtime.interrupt import ended_by_interrupt
+
+
+def _operate() -> None:
+    with ended_by_interrupt():
+        # Only commands need these modules.
+        from sowline.runtime.programs import end_without_server
+
+        end_without_server()
+        from sowline_materializer.admin.commands import operate
+
+        operate(prog_name="sowline")
+
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        end_without_server()
-        from sowline_materializer.admin.commands import operate  # Only commands need these modules.
-
-        operate(prog_name="sowline")
+        _operate()
     else:
+        from sowline.runtime.process import main
+
         main("sowline_materializer.service")

@@ -12,11 +12,11 @@ import click
 
 from sowline.cli.connection import CONNECTION_OPTIONS
 from sowline.cli.help import CONTEXT, HelpGroup, not_utf8
-from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.lazy_commands import LazyCommands
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.model.printable import printable
+from sowline.runtime.interrupt import end_on_interrupt, ended_by_interrupt
 from sowline.version import __version__
 
 _COMMANDS: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -80,7 +80,8 @@ class CliGroup(HelpGroup):
         """Run the command of the context."""
         end_on_interrupt()
         try:
-            return super().invoke(context)
+            with ended_by_interrupt():
+                return super().invoke(context)
         except YamlFileError as error:
             click.echo("\n".join(map(str, error.problems)), err=True)
             sys.exit(1)

@@ -241,6 +241,10 @@ class Cluster:
         """Return the names of all topics."""
         return self._patiently(lambda: self._admin.list_topics(timeout=ADMIN_SECONDS)).topics
 
+    def is_there(self, name: str) -> bool:
+        """Return whether a topic exists; raise Kafka's error without the right to know."""
+        return bool(self._described_or_gone([name])[name].partitions)
+
     def topic_id(self, name: str) -> str:
         """Return Kafka's id of the topic, which changes when the topic is deleted and created again."""
         return str(self._describe([name])[name].topic_id)
@@ -263,9 +267,13 @@ class Cluster:
 
     def leaderless(self, topics: Iterable[str]) -> Leaderless:
         """Return the partitions of topics that have no leader; a topic that doesn't exist has none of them."""
+        return leaderless(self._described_or_gone(topics))
+
+    def _described_or_gone(self, topics: Iterable[str]) -> dict[str, Any]:
+        """Return Kafka's description of the topics; one that doesn't exist has no partitions."""
         wanted, gone = TopicCollection(sorted(set(topics))), SimpleNamespace(partitions=())
         known = {KafkaError.UNKNOWN_TOPIC_OR_PART: gone}
-        return leaderless(self._ask(lambda: self._admin.describe_topics(wanted), known))
+        return self._ask(lambda: self._admin.describe_topics(wanted), known)
 
     def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset of the first record that each partition still holds."""

@@ -5,14 +5,19 @@ written. If the eras began at 0 again, the new positions would seem to be among 
 skipped without an error.
 """
 
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
+from typing import Final
 
 import orjson
+from confluent_kafka import KafkaError, KafkaException
 
 from sowline.changes.ranking import NewestEvents
 from sowline.config.kafka_names import LAST_ERAS, KafkaNames
 from sowline.config.kafka_options import KafkaConfig
+from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.exact_output import ExactOutput
@@ -26,19 +31,48 @@ NEVER_DELETED = -1
 """The last era of a log that was never deleted: the era after it is the first."""
 
 
-def last_era(kafka: KafkaConfig, cluster: Cluster, log: str) -> int:
-    """Return the era that a log of this name ended in when it was last deleted; `NEVER_DELETED` without one."""
-    if LAST_ERAS not in cluster.topic_names():
-        return NEVER_DELETED
-    end = cluster.ends(LAST_ERAS, [0])[0]
-    eras = [
-        int(orjson.loads(message.value() or b"")["last_era"])
-        for messages in read_range(kafka, LAST_ERAS, 0, 0, end)
-        for message in messages
-        if message.key() == log.encode()
-    ]
-    # Two of them may delete the same log at one time, and the slower one may have seen less.
-    return max(eras, default=NEVER_DELETED)
+_NEEDED: Final = (
+    f"expected the right to read the Kafka topic {LAST_ERAS}, which may have the era that {{log}} begins with. Allow"
+    " Describe and Read on it, and start again"
+)
+
+
+class LastEras:
+    """The eras that logs ended in when they were last deleted, as Kafka has them at the first question.
+
+    Safe to use from any thread. Logs that are deleted afterwards need another one.
+    """
+
+    def __init__(self, kafka: KafkaConfig, cluster: Cluster) -> None:
+        self._kafka = kafka
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._eras: dict[str, int] | None = None
+
+    def of(self, log: str) -> int:
+        """Return the last era of a log; `NEVER_DELETED` without one. Raise `bad topic` without the right to know."""
+        with self._lock:
+            if self._eras is None:
+                self._eras = self._read(log)
+            return self._eras.get(log, NEVER_DELETED)
+
+    def _read(self, log: str) -> dict[str, int]:
+        eras: dict[str, int] = {}
+        try:
+            # Not by a list of all topics: Kafka leaves out those that this client has no right to
+            # (test_an_era_that_may_not_be_read).
+            if not self._cluster.is_there(LAST_ERAS):
+                return eras
+            end = self._cluster.ends(LAST_ERAS, [0])[0]
+            for message in chain.from_iterable(read_range(self._kafka, LAST_ERAS, 0, 0, end)):
+                key, era = (message.key() or b"").decode(), orjson.loads(message.value() or b"")["last_era"]
+                # Two processes may delete the same log at one time, and the slower one may have seen less.
+                eras[key] = max(era, eras.get(key, NEVER_DELETED))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            raise SowlineError("bad topic", _NEEDED.format(log=log)) from error
+        return eras
 
 
 def note_last_eras(
@@ -49,18 +83,30 @@ def note_last_eras(
     """
     # A log that was defined again, but never opened, has no event. The era after its last one is still unused.
     cluster = Cluster(kafka)
+    last_eras = LastEras(kafka, cluster)
     newest = {names.log: _newest_era(kafka, cluster, names.changes) for names in deleted}
     eras = {log: era for log, era in newest.items() if era > NEVER_DELETED}
     for names in kept:
         # A kept log gives the same changes at the same positions again, in the era that it begins with. In a later
         # era it did not begin with its first record.
         era = _newest_era(kafka, cluster, names.changes)
-        if era > last_era(kafka, cluster, names.log) + 1:
+        if era > last_eras.of(names.log) + 1:
             eras[names.log] = era
-    if not eras:
-        return
+    if eras:
+        _store(kafka, cluster, eras)
+
+
+def note_begun_era(kafka: KafkaConfig, cluster: Cluster, log: str, era: int) -> None:
+    """Store an era that a restored state begins with, as the last one of its log; return once Kafka has it.
+
+    The changes topic of that state may be deleted without a `drop`. The next state must not begin in that era, too.
+    """
+    _store(kafka, cluster, {log: era})
+
+
+def _store(kafka: KafkaConfig, cluster: Cluster, eras: dict[str, int]) -> None:
     cluster.ensure_compacted(LAST_ERAS)
-    output = _LastEras(kafka)
+    output = _Output(kafka)
     try:
         output.write(eras)
     finally:
@@ -82,7 +128,7 @@ def _newest_era(kafka: KafkaConfig, cluster: Cluster, changes: str) -> int:
     return seen.era if has_event else NEVER_DELETED
 
 
-class _LastEras(ExactOutput):
+class _Output(ExactOutput):
     """Writes the last eras."""
 
     def __init__(self, kafka: KafkaConfig) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -59,6 +60,21 @@ class Secured(NamedTuple):
 
     bootstrap: str
     options: dict[str, str]
+    plain: str
+    """Where it lets in its operator, who may do everything."""
+
+    @contextmanager
+    def denying(self, topic: str, operation: AclOperation) -> Iterator[None]:
+        """Deny the user a right on a topic during the block."""
+        admin = AdminClient({"bootstrap.servers": self.plain})
+        about = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation)
+        for bound in admin.create_acls([AclBinding(*about, AclPermissionType.DENY)]).values():
+            bound.result(30)
+        try:
+            yield
+        finally:
+            for gone in admin.delete_acls([AclBindingFilter(*about, AclPermissionType.DENY)]).values():
+                gone.result(30)
 
 
 class _SecuredKafka(LocalKafka):
@@ -97,7 +113,7 @@ def secured_broker() -> Iterator[Secured]:
                 "sasl.password": PASSWORD,
                 "ssl.ca.location": str(certificate),
             }
-            yield Secured(f"{HOST}:{kafka.port}", options)
+            yield Secured(f"{HOST}:{kafka.port}", options, kafka.bootstrap)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -18,6 +18,7 @@ from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.messages import headers_of
 from tests.integration.command_line import SOWLINE, Up
+from tests.integration.services import http_refusal
 from tests.waiting import SECONDS_MAX, wait_for
 
 
@@ -214,6 +215,35 @@ def test_a_dropped_topic_goes_on_in_a_later_era(desk: Desk) -> None:
             bookmarks += [one for one in written if one is not None]
             assert desk.run("apply", desk.write(desk.text())).returncode == 0
             assert desk.run("drop", name, "--yes").returncode == 0
+
+
+def test_a_source_that_comes_back_with_fewer_partitions(desk: Desk) -> None:
+    """What a view and a fanout have of the others would never go: both stop, and say what to drop."""
+    name = f"{desk.name}-fewer"
+
+    def defined(partitions: int) -> str:
+        return desk.text(
+            f"- {{name: {name}, key: /id, partitions: {partitions}}}\n"
+            "views:\n"
+            f"- {{name: {name}-all, from: {name}, partitions: 1, grouping: [/q], projection: [COUNT(1) AS /n]}}\n"
+            "fanouts:\n"
+            f"- {{name: {name}, topic: {name}}}\n"
+        )
+
+    with Client(desk.addresses["url"]) as client:
+        assert desk.run("apply", desk.write(defined(4))).returncode == 0
+        for number in range(9):
+            client.publish(name, {"id": number, "q": 1})
+        _wait_for_records(client, f"{name}-all", [{"q": 1, "n": 9}])
+        assert desk.run("apply", desk.write(desk.text())).returncode == 0
+        assert desk.run("drop", name, "--yes").returncode == 0
+        desk.run("apply", desk.write(defined(2)), "--wait", "0")
+        refusals = [f"{desk.addresses[service]}/readyz" for service in ("materializer", "fanout")]
+        for url in refusals:
+            wait_for(lambda: "it had more before it was dropped" in http_refusal(url), "the refusal")  # noqa: B023 - it is called at once
+        assert desk.run("apply", desk.write(desk.text())).returncode == 0
+        for dropped in ((f"{name}-all",), (name, "--fanout"), (name,)):
+            assert desk.run("drop", *dropped, "--yes").returncode == 0
 
 
 def _wait_for_records(client: Client, topic: str, bodies: list[dict[str, Any]]) -> None:

@@ -10,18 +10,21 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclOperation
 from structlog.testing import capture_logs
 
 from sowline import Client
 from sowline.client.publisher import Publisher
+from sowline.config.kafka_names import LAST_ERAS
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
+from sowline.kafka.last_eras import note_begun_era
 from sowline.kafka.native_reader import read_natively
 from tests.integration.secured import PASSWORD, Secured, secured_broker
-from tests.integration.services import ROOT, Service, http_text
+from tests.integration.services import ROOT, Service, http_refusal, http_text
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("openssl")
@@ -33,8 +36,8 @@ class Served:
     def __init__(self, kafka: Secured, directory: Path) -> None:
         self.kafka = kafka
         self.topic = f"t{uuid.uuid4().hex[:12]}-secured"
-        config = directory / "topics.yaml"
-        config.write_text(f"topics: [{{name: {self.topic}, key: /id}}]")
+        self.config = config = directory / "topics.yaml"
+        self.define()
         self.common = {
             "kafka": kafka.bootstrap,
             "kafka_options": json.dumps(kafka.options),
@@ -44,6 +47,12 @@ class Served:
         }
         self.worker = Service("materializer", directory, **self.common)
         self.query = Service("query_service", directory, **self.common)
+
+    def define(self, *more: str) -> None:
+        """Define the topic, and more."""
+        self.config.write_text(
+            f"topics: [{', '.join(f'{{name: {one}, key: /id}}' for one in (self.topic, *more))}]"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +133,24 @@ def test_every_connection_needs_credentials(served: Served) -> None:
         publisher.flush(3)
     assert error.value.reason == "not written"
     assert "another secret" not in error.value.message
+
+
+@pytest.mark.parametrize("right", [AclOperation.DESCRIBE, AclOperation.READ])
+def test_eras_need_the_right_to_read_them(served: Served, right: AclOperation) -> None:
+    """Without it, a dropped topic does not begin in an era that it has had: its partition says what to allow."""
+    topic, plain = f"{served.topic}-{right.name.lower()}", kafka_config(served.kafka.plain)
+    note_begun_era(plain, Cluster(plain), topic, 3)
+    with served.kafka.denying(LAST_ERAS, right):
+        served.define(topic)
+        wait_for(
+            lambda: "Allow Describe and Read on it" in http_refusal(f"{served.worker.url}/readyz"),
+            "the refusal",
+        )
+    served.worker.stop()
+    served.worker.start().wait_ready()
+    with Client(served.query.url, kafka_options=served.kafka.options) as client:
+        assert client.publish(topic, {"id": 1}, wait=True) == f"{topic}:0@4/0"
+    served.define()
 
 
 def test_no_secret_comes_out(served: Served) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from confluent_kafka import (
     IsolationLevel,
+    KafkaError,
+    KafkaException,
     TopicPartition,
 )
 
@@ -61,7 +63,11 @@ class AdminClient:
     def describe_topics(self, wanted: Any) -> dict[str, Any]:
         """Return the ids of topics, and which of their partitions have a leader."""
         self._process.boundary("ask")
-        return {name: self._answer(self._described(name)) for name in wanted.topic_names}
+        there = {topic for topic, _ in self._broker.parts}
+        return {
+            name: self._answer(self._described(name)) if name in there else _unknown()
+            for name in wanted.topic_names
+        }
 
     def _described(self, name: str) -> Any:
         broker, there = self._broker, SimpleNamespace(id=1)
@@ -71,10 +77,6 @@ class AdminClient:
             if one[0] == name
         ]
         return SimpleNamespace(topic_id=f"{name}-{broker.parts[name, 0].generation}", partitions=partitions)
-
-    def list_topics(self, *_: Any, **__: Any) -> Any:
-        """Return the names of topics."""
-        return SimpleNamespace(topics={topic: None for topic, _ in self._broker.parts})
 
     def _answer(self, answer: Any) -> Any:
         """Return the future of an answer; some take up to a second, unless somebody waits for them."""
@@ -87,3 +89,12 @@ class AdminClient:
 def _known(offset: int) -> Any:
     """Return the future of an offset that is there already."""
     return SimpleNamespace(result=lambda seconds: SimpleNamespace(offset=offset), done=lambda: True)
+
+
+def _unknown() -> Any:
+    """Return the future of the answer that there is no such topic."""
+
+    def result(seconds: float) -> Any:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+    return SimpleNamespace(result=result, done=lambda: True)

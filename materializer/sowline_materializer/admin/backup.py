@@ -4,6 +4,7 @@ A backup is a directory with a manifest and a file of records for each partition
 complete.
 """
 
+import errno
 import gzip
 import hashlib
 import shutil
@@ -87,13 +88,32 @@ def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], direct
         parts = [_write_part(making, offline) for offline in asides]
         backup = Backup(directory, definition.name, definition.digest, parts)
         _write_manifest(making, definition, backup)
-        making.rename(directory)
+        _name(making, directory)
         # Without this, a power failure could undo the rename after the command has reported success.
         sync_directory(directory.parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(making, ignore_errors=True)
+        # The other disk that fills up is that of the temporary files.
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SowlineError(
+                "disk full", f"expected room for the backup in {directory.parent}: {error.strerror}"
+            ) from error
         raise
     return backup
+
+
+def _name(making: Path, directory: Path) -> None:
+    """Give a complete backup its name; raise `directory taken` if something else has it by now."""
+    try:
+        making.rename(directory)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise SowlineError(
+            "directory taken",
+            f"expected no other process to make {directory} meanwhile, but it is there. If another backup wrote it,"
+            " use that one; or back up into another directory",
+        ) from error
 
 
 def _write_part(making: Path, offline: OfflineCopies) -> BackupPart:

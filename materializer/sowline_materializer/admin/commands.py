@@ -221,10 +221,10 @@ def restore(topic: str, directory: Path, **where: Any) -> None:
     """
     with operating(topic, **where) as operated:
         found, settings = open_backup(directory), operated.settings
-        restore_backup(
+        restored = restore_backup(
             settings.kafka_client, group_of(settings), operated.definition, found, operated.asides()
         )
-    click.echo(orjson.dumps(found.summary | {"topic": topic}))
+    click.echo(orjson.dumps(restored.summary | {"topic": topic}))
 
 
 @cli_command(examples=("sowline rebuild orders",))

@@ -13,8 +13,10 @@ from sowline.config.settings import WORKERS
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
+from sowline.kafka.last_eras import LastEras, note_begun_era
 from sowline_materializer.admin.backup import Backup, BackupPart, read_entries
 from sowline_materializer.admin.offline_copy import OfflineCopies, fill
+from sowline_materializer.admin.restored_eras import in_their_eras
 from sowline_materializer.emitter import Emitter, NotWritten
 from sowline_materializer.partition.kafka_partition import changes_id
 from sowline_materializer.partition.opened import OpenedPartition
@@ -43,11 +45,11 @@ def restore(
     definition: TopicDefinition,
     backup: Backup,
     asides: Iterable[OfflineCopies],
-) -> None:
-    """Write a backup into the empty changes of a topic.
+) -> Backup:
+    """Write a backup into the empty changes of a topic; return it with the checkpoints of the restored state.
 
-    Raises `definition changed`, `workers active`, `changes present`, and `backup damaged` before anything is written
-    of the partition.
+    Raises `definition changed`, `workers active`, `changes present`, `not supported`, and `backup damaged` before
+    anything is written of the partition.
     """
     if any(part.checkpoint.under(definition) is None for part in backup.parts):
         raise SowlineError(
@@ -61,6 +63,7 @@ def restore(
     _require_empty(cluster, definition)
     topic_id = cluster.topic_id(definition.changes)
     starts = cluster.starts(definition.changes, range(definition.partitions))
+    parts = _in_their_eras(kafka, cluster, definition, backup.parts)
     emitter = Emitter(kafka, lambda: False)
     try:
         stand: list[Event] = [
@@ -71,7 +74,7 @@ def restore(
                 part,
                 changes_id(definition, topic_id, starts[offline.partition]),
             )
-            for offline, part in zip(asides, backup.parts, strict=True)
+            for offline, part in zip(asides, parts, strict=True)
         ]
         # Last, and only when Kafka has all records: a partition with a position counts as complete.
         for number, event in enumerate(stand):
@@ -83,6 +86,29 @@ def restore(
         ) from error
     finally:
         emitter.close()
+    return replace(backup, parts=parts)
+
+
+def _in_their_eras(
+    kafka: KafkaConfig, cluster: Cluster, definition: TopicDefinition, parts: list[BackupPart]
+) -> list[BackupPart]:
+    """Return the parts with the checkpoints to continue from; an era that begins is stored as used."""
+    log, log_id = definition.log, cluster.topic_id(definition.log)
+    if definition.view is not None and any(part.checkpoint.log_id != log_id for part in parts):
+        # The positions that it reflects may be those of another source, which would seem to have less. The view would
+        # keep what it has until its source is that far (test_a_view_is_restored_over_its_log_only).
+        raise SowlineError(
+            "not supported",
+            f"expected the Kafka topic {log} from which the backup of {definition.name} was made, got another one:"
+            f" restore no view, and start the materializers. It computes its records from {definition.view.source}",
+        )
+    starts = cluster.starts(log, range(definition.partitions))
+    last = LastEras(kafka, cluster).of(log)
+    eras = in_their_eras([part.checkpoint for part in parts], log_id, last, starts)
+    newest = max(one.position.era for one in eras)
+    if newest > max(part.checkpoint.position.era for part in parts):
+        note_begun_era(kafka, cluster, log, newest)
+    return [replace(part, checkpoint=one) for part, one in zip(parts, eras, strict=True)]
 
 
 def _require_empty(cluster: Cluster, definition: TopicDefinition) -> None:

@@ -33,6 +33,7 @@ from sowline.language.groups.layout import ExportedGroup, Layout, Template
 from sowline.model.bookmark import PositionsByLog, parse_bookmark
 from sowline.model.position import Position, before_the_log
 from sowline_materializer.core.batch_state import BatchState
+from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.limit_checks import checked_size
 from sowline_materializer.core.record import Record, record_after
 from sowline_materializer.core.step import REPEAT, Accelerator
@@ -249,6 +250,22 @@ class ViewFold:
         state.records.put(one.sow_key, record)
         state.live_records += bool(one.states) - (one.current is not None)
         assert state.live_records >= 0, "a count of live records is never negative"
+
+
+def require_source_partitions(view: ComputedTopic, partitions: int, checkpoint: Checkpoint) -> None:
+    """Raise `bad topic` if the records of a view have states of partitions that its source no longer has.
+
+    Only a source that was dropped, and defined again, has fewer. Nothing would ever take these states away
+    (test_a_source_that_comes_back_with_fewer_partitions).
+    """
+    newest = max(checkpoint.reflected, default=-1)
+    if newest >= partitions:
+        raise SowlineError(
+            "bad topic",
+            f"expected a source with the partitions of which view {view.name} has records, up to {newest}, but"
+            f" {view.source} has {partitions}: it had more before it was dropped. Drop the view too, and define it"
+            " again",
+        )
 
 
 def _is_plain(record: LogRecord) -> bool:

@@ -174,6 +174,10 @@ class Recovery:
     def _checked(self, store: RocksStore) -> OpenedPartition[RocksStore] | None:
         checkpoint, found = verified(store, self._native)
         replaced = self._is_replaced(checkpoint)
+        if replaced and checkpoint.log_id != self._extent.log_id and self._was_dropped(checkpoint):
+            self._log.warning("local state is of a log that was dropped")
+            store.close()
+            return None
         # Normally the tail begins where the last commit saw the changes end. A replaced topic is read from its start:
         # nothing in it is known (test_a_changes_topic_that_was_replaced_is_filled_again).
         start = max(self._extent.changes_start, 0 if replaced else checkpoint.changes_end)
@@ -219,6 +223,12 @@ class Recovery:
         if replaced:
             _keep(store, replace(checkpoint, changes_end=0))
         return OpenedPartition(store, checkpoint, emitted_to, tail_start=start, tombstones=found.tombstones)
+
+    def _was_dropped(self, checkpoint: Checkpoint) -> bool:
+        """Return whether the state was made before the topic was dropped the last time."""
+        # Another machine has kept its store. As the base of the new log's era, it would bring back all that was
+        # dropped (test_a_store_that_outlived_its_topic).
+        return checkpoint.position.era < self._first_era()
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
         """Return whether the changes topic is not that of the checkpoint, or has lost an end of it."""

@@ -22,10 +22,12 @@ from sowline.config.settings import Settings
 from sowline.config.topic_definition import TopicDefinition
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import assign_more
-from sowline.kafka.last_eras import last_era
+from sowline.kafka.last_eras import LastEras
 from sowline.kafka.retriable import NO_LEADER
 from sowline.runtime.store_memory import MEMORY
+from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.fencing import Fenced
+from sowline_materializer.core.views import require_source_partitions
 from sowline_materializer.partition.kafka_partition import kafka_extent
 from sowline_materializer.partition.opened import OpenedPartition, closed_on_failure
 from sowline_materializer.partition.partition import Partition, PartitionId
@@ -133,6 +135,7 @@ class Assignment:
         """Whether the group has assigned partitions to this worker, even none, and they are open."""
         self.opening: list[PartitionId] = []
         self.leaders = Leaders(owned)
+        self._last_eras = LastEras(settings.kafka_client, cluster)
         self._paused: set[PartitionId] = set()
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -167,6 +170,8 @@ class Assignment:
         """Open partitions, and note the offsets to continue from; stopped and leaderless ones are read no more."""
         given = [(one.topic, one.partition) for one in partitions]
         self.opening = given
+        # Asked at most once, by the first partition that begins from nothing: thousands may begin at one time.
+        self._last_eras = LastEras(self._settings.kafka_client, self._cluster)
         self._await_leaders(given)
         self.opening = [one for one in given if one not in self._owned.leaderless]
         MEMORY.share_among(self._stores_at_once())
@@ -280,7 +285,7 @@ class Assignment:
     def _begin(self, partition_id: PartitionId, before: Recovering | None = None) -> Recovering:
         """Prepare the recovery of a partition; `before` is one that was in vain."""
         topic, number = partition_id
-        definition = self._owned.definitions[topic]
+        definition, last_eras = self._owned.definitions[topic], self._last_eras
         if number >= definition.partitions:
             self._cluster.ensure_topic(definition)
         ask = partial(kafka_extent, self._cluster, definition, number)
@@ -305,7 +310,7 @@ class Assignment:
             ask=ask,
             first_since=partial(self._cluster.offset_at, definition.log, number),
             native=self._native,
-            first_era=lambda: last_era(self._settings.kafka_client, self._cluster, definition.log) + 1,
+            first_era=lambda: last_eras.of(definition.log) + 1,
         )
         return Recovering(recovery, recovery.open, extent.log_end, start)
 
@@ -318,6 +323,7 @@ class Assignment:
             opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, recovering.start))
         store = WriteBehindStore(opened.store, self._native)
         with closed_on_failure(opened.store):
+            self._require_source(definition, opened.checkpoint)
             bodies = self._schemas.opened(partition_id, opened.checkpoint.limits.schema)
             partition = Partition(
                 definition, number, opened, RecordCache(self._cache_share), store, self._native, bodies
@@ -329,6 +335,13 @@ class Assignment:
             self._repair.repair(partition_id, partition, recovering.log_end)
         self._owned.stores[partition_id] = store
         return partition
+
+    def _require_source(self, definition: TopicDefinition, checkpoint: Checkpoint) -> None:
+        if (view := definition.view) is None:
+            return
+        for source in self._owned.definitions.values():
+            if source.name == view.source:
+                require_source_partitions(view, source.partitions, checkpoint)
 
     def _cache_share(self) -> int:
         """Return how many bytes of cached records each partition may hold."""

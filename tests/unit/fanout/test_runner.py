@@ -26,7 +26,7 @@ NO_MESSAGE: Any = None
 BODY = b'{"id":1}'
 CHANGE = Change(b"1", BODY, None, Position(0, 5), Position(0, 3), "publish", 1000)
 SETTINGS = Settings(kafka="127.0.0.1:1")
-TOPICS = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
+TOPICS = parse_topics("{topics: [{name: t, key: /id, partitions: 1}], fanouts: [{name: f, topic: t}]}")
 
 
 class Unreadable:
@@ -110,9 +110,9 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> list[Producer]:
     return made
 
 
-def run(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> None:
-    """Run a fanout with this consumer."""
-    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *_: PlayedCluster(9))
+def run(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, partitions: int = 1) -> None:
+    """Run a fanout with this consumer, and this many partitions of its output."""
+    monkeypatch.setattr("sowline.kafka.runner.Cluster", lambda *_: PlayedCluster(9, partitions=partitions))
     monkeypatch.setattr("sowline.kafka.runner.member_consumer", lambda *_: consumer)
     FanoutRunner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event()).run()
 
@@ -168,6 +168,13 @@ def test_a_registry_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     sentence = "f: waiting for the schema registry: nobody answers"
     assert reported == ["waiting for partitions: f", sentence, sentence]
     assert service.not_ready() is None
+
+
+def test_a_source_that_has_fewer_partitions_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers would keep the records of the others for ever: it writes nothing, and says what to drop."""
+    with pytest.raises(SowlineError, match=r"found some in partition 1: .* Drop fanout f too") as refused:
+        run(monkeypatch, Consumer(TopicPartition("t.changes", 0)), partitions=2)
+    assert refused.value.reason == "bad topic"
 
 
 def test_an_unknown_position_makes_it_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """The files of a backup: what is read back, and what is found to be wrong with them."""
 
+import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,12 +93,43 @@ def test_a_backup_that_fails_leaves_nothing(backup: Backup, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
+def test_a_backup_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the disk, which is not that of the temporary files, and leaves nothing on it."""
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sowline_materializer.admin.backup.sync", full)
+    whole = copy_of(RECORDS)
+    with pytest.raises(SowlineError, match=f"room for the backup in {tmp_path}: No space") as error:
+        made(tmp_path / "b", OfflineCopy(whole.store, _of(whole, DEFINITION.digest)))
+    assert error.value.reason == "disk full"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_backup_does_not_replace_another(backup: Backup) -> None:
     """What lies there stays."""
     with pytest.raises(SowlineError) as error:
         made(backup.directory, None)
     assert error.value.reason == "directory taken"
     assert open_backup(backup.directory).parts
+
+
+@pytest.mark.parametrize("of", [Path.touch, lambda path: back_up(DEFINITION, [], path)])
+def test_two_backups_at_one_time(tmp_path: Path, of: Callable[[Path], object]) -> None:
+    """The one that is done first stays whole; the other one says what to do."""
+    directory, whole = tmp_path / "b", copy_of(RECORDS)
+    copy = OfflineCopy(whole.store, _of(whole, DEFINITION.digest))
+
+    def asides() -> Iterator[Played]:
+        yield Played(0, copy)
+        of(directory)
+
+    with pytest.raises(SowlineError, match=r"use that one; or back up into another directory") as error:
+        back_up(DEFINITION, asides(), directory)  # type: ignore[arg-type]
+    assert error.value.reason == "directory taken"
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    assert directory.is_file() or open_backup(directory).parts == []
 
 
 def test_state_of_another_definition_is_not_kept(tmp_path: Path) -> None:

@@ -40,7 +40,13 @@ def worked(world: World) -> World:
 
 
 def recover(
-    world: World, accept_loss: bool = False, *, looks_at_times: bool = False, native: Any = None, **found: Any
+    world: World,
+    accept_loss: bool = False,
+    *,
+    looks_at_times: bool = False,
+    native: Any = None,
+    first_era: int = 0,
+    **found: Any,
 ) -> OpenedPartition[Any]:
     """Open the partition with what Kafka holds, or is `found` to hold."""
     changes = world.changes[0]
@@ -54,7 +60,17 @@ def recover(
     }
     since = (lambda time: first_since(world, time)) if looks_at_times else None
     kept = KafkaExtent(**(extent | found))
-    return Recovery({}, world.definition, 0, PATH, kept, accept_loss, first_since=since, native=native).open()
+    return Recovery(
+        {},
+        world.definition,
+        0,
+        PATH,
+        kept,
+        accept_loss,
+        first_since=since,
+        native=native,
+        first_era=lambda: first_era,
+    ).open()
 
 
 def first_since(world: World, time: int) -> int:

@@ -70,6 +70,34 @@ def test_both_topics_lost_their_ends(worked: World, portions: int | None) -> Non
     assert again.checkpoint.position.era == 1
 
 
+@pytest.mark.parametrize("second", [0, 1, None])
+@pytest.mark.parametrize("first", [0, 1, None])
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("changes_end", [0, 2])
+def test_both_topics_lost_their_ends_twice(
+    worked: World, first: int | None, second: int | None, is_written: bool, changes_end: int
+) -> None:
+    """The second power loss comes during the refill, or after more was applied: that stays, too."""
+    lose_power(worked)
+    refill(worked, recover(worked), first)
+    if is_written:
+        worked.write(0, b'{"id":1,"a":2}', None, [])
+        worked.write(0, b'{"id":4}', None, [])
+        worked.drain(2)
+        worked.crash(0)
+    opened = recover(worked)
+    expected, before = dump(opened.store, 0, 0), opened.checkpoint
+    lose_power(worked, changes_end)
+    opened = recover(worked)
+    assert dump(opened.store, 0, 0) == expected
+    refill(worked, opened, second)
+    again = recover(worked)
+    assert dump(again.store, 0, 0) == expected
+    assert again.checkpoint.position.era == before.position.era + (before.next_offset > len(worked.logs[0]))
+    refill(worked, again, None)
+    check_filled_again(worked)
+
+
 def begin_elsewhere(world: World) -> None:
     """Let an owner without local state begin the era, and finish what it has to write."""
     kept = world.disk.copy()

@@ -20,7 +20,7 @@ from sowline_materializer.partition.kafka_partition import KafkaExtent, kafka_ex
 from sowline_materializer.partition.recovery import Recovery
 from tests.memory_store import MemoryStore
 from tests.panics import panic
-from tests.property.world import World
+from tests.property.world import World, dump
 from tests.unit.materializer.partition.recovered import (
     DEFINITION,
     PATH,
@@ -311,3 +311,22 @@ def test_an_owner_that_still_writes_is_not_beyond_the_log() -> None:
     """Whatever the changes hold by the end that is looked at, the log held before its own."""
     extent = kafka_extent(Busy(), DEFINITION, 0)  # type: ignore[arg-type]
     assert extent.changes_end < extent.log_end
+
+
+@pytest.mark.parametrize(
+    ("first_era", "position"), [(0, Position(1, -1)), (1, Position(1, -1)), (3, Position(3, -1))]
+)
+def test_a_store_that_outlived_its_topic(worked: World, first_era: int, position: Position) -> None:
+    """The topic was dropped while another machine had it: its records do not come back with the new log."""
+    worked.changes[0].replace()
+    worked.logs[0].clear()
+    opened = recover(worked, log_id="other", first_era=first_era)
+    assert opened.checkpoint.position == position
+    assert bool(dump(opened.store, 0, 0)) == (first_era == 0)
+
+
+def test_a_store_of_a_log_that_was_kept(worked: World) -> None:
+    """Only the topic's changes were dropped: the log would lead to the same state."""
+    expected = dump(recover(worked).store, 0, 0)
+    worked.changes[0].replace()
+    assert dump(recover(worked, first_era=1).store, 0, 0) == expected

@@ -160,8 +160,9 @@ class SideBySide:
         self.leaderless: dict[KafkaPartition, tuple[int, ...]] = {}
         cluster: Any = SimpleNamespace(leaderless=lambda topics: self.leaderless)
         self.cluster = cluster
+        settings: Any = SimpleNamespace(kafka_client={})
         schemas: Any = SimpleNamespace(forget=lambda _: None, is_waiting=lambda _: False)
-        self.assignment = Assignment(given, cluster, self.owned, given, schemas, None, None)
+        self.assignment = Assignment(settings, cluster, self.owned, given, schemas, None, None)
         self._errors, self.met = errors, Barrier(3)
         monkeypatch.setattr(
             Assignment, "_begin", lambda _, partition_id, before=None: self.begun(partition_id)

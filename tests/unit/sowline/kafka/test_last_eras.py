@@ -5,11 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.config.kafka_names import LAST_ERAS, KafkaNames
+from sowline.errors import SowlineError
 from sowline.kafka import last_eras
-from sowline.kafka.last_eras import NEVER_DELETED, note_last_eras
+from sowline.kafka.last_eras import NEVER_DELETED, LastEras, note_last_eras
 from sowline.model.position import Position
 
 ORDERS = KafkaNames.of_log("orders")
@@ -17,10 +19,12 @@ VIEW = KafkaNames.of_view("totals")
 
 
 class Kept:
-    """The records of a Kafka's partitions, as pairs of key and value; quacks like `Cluster` and `_LastEras`."""
+    """The records of a Kafka's partitions, as pairs of key and value; quacks like `Cluster` and `_Output`."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[str, int], list[tuple[bytes, bytes]]] = {}
+        self.looks = 0
+        self.refused: int | None = None
 
     def progress(self, changes: str, number: int, *eras: int) -> None:
         """Add a progress event of each of these eras to a partition."""
@@ -30,11 +34,14 @@ class Kept:
 
     def last_era(self, log: str) -> int:
         """Return the last era of a log."""
-        return last_eras.last_era({}, self, log)  # type: ignore[arg-type]
+        return LastEras({}, self).of(log)  # type: ignore[arg-type]
 
-    def topic_names(self) -> set[str]:
-        """Return the names."""
-        return {topic for topic, _ in self.held}
+    def is_there(self, topic: str) -> bool:
+        """Return whether there is a topic of this name; count the question."""
+        self.looks += 1
+        if self.refused is not None:
+            raise KafkaException(KafkaError(self.refused))
+        return any(topic == one for one, _ in self.held)
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions."""
@@ -71,7 +78,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     """A Kafka with nothing in it."""
     made = Kept()
     monkeypatch.setattr(last_eras, "Cluster", lambda kafka: made)
-    monkeypatch.setattr(last_eras, "_LastEras", lambda kafka: made)
+    monkeypatch.setattr(last_eras, "_Output", lambda kafka: made)
     monkeypatch.setattr(last_eras, "read_range", made.read)
     return made
 
@@ -90,7 +97,7 @@ def test_eras_go_on_with_each_deletion(kept: Kept) -> None:
     """A log that was never opened in between, or whose deletion is repeated, has no era of its own."""
     kept.held["orders.changes", 0] = [(b"1", b"no event")]
     note_last_eras({}, [ORDERS])
-    assert LAST_ERAS not in kept.topic_names()
+    assert not kept.is_there(LAST_ERAS)
     kept.progress("orders.changes", 0, 0)
     note_last_eras({}, [ORDERS])
     kept.held["orders.changes", 0] = []
@@ -112,3 +119,25 @@ def test_a_kept_log_begins_in_its_first_era_again(kept: Kept) -> None:
     kept.progress("orders.changes", 0, 2)
     note_last_eras({}, [], [ORDERS])
     assert kept.last_era("orders") == 1
+
+
+def test_all_logs_are_read_at_once(kept: Kept) -> None:
+    """A worker that opens thousands of partitions asks Kafka once."""
+    kept.progress("orders.changes", 0, 4)
+    kept.progress("totals.changes", 0, 2)
+    note_last_eras({}, [ORDERS, VIEW])
+    found, kept.looks = LastEras({}, kept), 0  # type: ignore[arg-type]
+    assert [found.of(log) for log in ("orders", "totals.partials", "none")] == [4, 2, NEVER_DELETED]
+    assert kept.looks == 1
+
+
+def test_an_era_that_may_not_be_read(kept: Kept) -> None:
+    """No log begins in an era that it may have had already; the error names the missing rights."""
+    kept.refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(SowlineError, match=r"Describe and Read on it") as refused:
+        kept.last_era("orders")
+    assert refused.value.reason == "bad topic"
+    assert LAST_ERAS in refused.value.message
+    kept.refused = KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaException):
+        kept.last_era("orders")

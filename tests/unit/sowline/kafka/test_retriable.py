@@ -57,6 +57,7 @@ CALLS: dict[str, Callable[[Cluster], Any]] = {
     "settings": lambda cluster: cluster.settings("orders"),
     "topic_names": lambda cluster: sorted(cluster.topic_names()),
     "delete_topics": lambda cluster: cluster.delete_topics(["old"]),
+    "is_there": lambda cluster: [cluster.is_there(name) for name in ("orders", "missing")],
     "topic_id": lambda cluster: cluster.topic_id("orders"),
     "partitions": lambda cluster: cluster.partitions("orders"),
     "leaderless": lambda cluster: cluster.leaderless(["orders", "missing"]),
@@ -106,7 +107,7 @@ def test_every_question_is_asked_again_after_every_error_that_passes(
     for code in sorted(RETRIABLE):
         if call == "delete_topics" and code == KafkaError.UNKNOWN_TOPIC_OR_PART and not answers_are_lost:
             continue  # the answer for a topic that another process has deleted
-        if call == "leaderless" and code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if call in {"leaderless", "is_there"} and code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             continue  # the answer for a topic that does not exist
         refusing = Broker(FOUND, code, 2, answers_are_lost=answers_are_lost)
         assert (CALLS[call](cluster_of(refusing)), refusing.topics) == (expected, calm.topics), code
