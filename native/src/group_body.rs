@@ -100,7 +100,8 @@ impl Template {
             exact_elements(text, |value| {
                 match at {
                     0 => drop(key.get_or_insert(value)),
-                    1 if value.kind != Kind::Integer => return None,
+                    // Python refuses a group without records.
+                    1 if integer_of(value.text()).is_none_or(|records| records < 1) => return None,
                     2 => states = Some(value.text()),
                     4.. => return None,
                     _ => {}

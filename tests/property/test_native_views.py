@@ -76,8 +76,10 @@ WRITES = st.tuples(st.integers(0, 1), st.integers(0, 3), st.none() | BODIES)
 Message = tuple[Partials, bytes | None]
 """A message, and another text in its stead."""
 
+NO_RECORDS = b'[["99","[1]",["[1]",-1,[1,[1,0,1,0,0,0,0],[1,1],[]],null]]]'
 ODD = st.sampled_from(
     [
+        NO_RECORDS,
         b"",
         b"{}",
         b"null",
@@ -158,7 +160,7 @@ def messages_of(
     view={"grouping": ["/g"], "projection": SIMPLE},
     written=[(0, 1, {"g": "a", "q": 1}), (1, 1, {"g": "a", "q": 2, "p": "x"}), (0, 1, None)],
     together=1,
-    odd=[],
+    odd=[(9, NO_RECORDS)],
     repeated=[0],
     cuts=[1],
     times=(LOG_APPEND_TIME, 1000),

@@ -225,7 +225,15 @@ def test_partial_states_are_refused_in_other_topics() -> None:
 
 
 @pytest.mark.parametrize(
-    "held", [b"5", b"{}", b'["x"]', b'["[1]",1,[],null]', b"[5,1,[[1,0,1,0,0,0,0],1],null]"]
+    "held",
+    [
+        b"5",
+        b"{}",
+        b'["x"]',
+        b'["[1]",1,[],null]',
+        b"[5,1,[[1,0,1,0,0,0,0],1],null]",
+        *(b'["[\\"north\\"]",%d,[[1,0,1,0,0,0,0],1],null]' % records for records in (-1, 0)),
+    ],
 )
 def test_a_state_that_can_not_be_read_is_refused(held: bytes) -> None:
     """The whole message is, and the partition goes on."""
