@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from confluent_kafka import (
@@ -52,6 +52,9 @@ T = TypeVar("T")
 
 AGAIN_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 0.1
+
+_GONE: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART: SimpleNamespace(partitions=())}
+"""The description of a topic that doesn't exist."""
 
 
 class Cluster:
@@ -179,10 +182,10 @@ class Cluster:
 
         return self._patiently(answers)
 
-    def _describe(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return Kafka's description of the topics."""
-        wanted = TopicCollection(list(names))
-        return self._ask(lambda: self._admin.describe_topics(wanted))
+    def _describe(self, names: Iterable[str], instead: Mapping[int, Any] | None = None) -> dict[str, Any]:
+        """Return Kafka's description of the topics; `instead` has those for some errors."""
+        wanted = TopicCollection(sorted(set(names)))
+        return self._ask(lambda: self._admin.describe_topics(wanted), instead)
 
     @staticmethod
     def _check_partitions(name: str, wanted: int, found: int) -> None:
@@ -243,7 +246,7 @@ class Cluster:
 
     def is_there(self, name: str) -> bool:
         """Return whether a topic exists; raise Kafka's error without the right to know."""
-        return bool(self._described_or_gone([name])[name].partitions)
+        return bool(self._describe([name], _GONE)[name].partitions)
 
     def topic_id(self, name: str) -> str:
         """Return Kafka's id of the topic, which changes when the topic is deleted and created again."""
@@ -267,13 +270,7 @@ class Cluster:
 
     def leaderless(self, topics: Iterable[str]) -> Leaderless:
         """Return the partitions of topics that have no leader; a topic that doesn't exist has none of them."""
-        return leaderless(self._described_or_gone(topics))
-
-    def _described_or_gone(self, topics: Iterable[str]) -> dict[str, Any]:
-        """Return Kafka's description of the topics; one that doesn't exist has no partitions."""
-        wanted, gone = TopicCollection(sorted(set(topics))), SimpleNamespace(partitions=())
-        known = {KafkaError.UNKNOWN_TOPIC_OR_PART: gone}
-        return self._ask(lambda: self._admin.describe_topics(wanted), known)
+        return leaderless(self._describe(topics, _GONE))
 
     def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset of the first record that each partition still holds."""

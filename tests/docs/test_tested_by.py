@@ -31,7 +31,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "sowline/check/writers.py",
     ),
     "tests/integration/test_cli.py": (
-        "sowline/cli/interrupt.py",
+        "sowline/runtime/interrupt.py",
         "sowline/cli/marks.py",
         "sowline/cli/printing.py",
     ),
@@ -39,7 +39,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_definition_commands.py": (
         "sowline/cli/drop.py",
         "sowline/cli/token.py",
-        "sowline/kafka/leftovers.py",
         "sowline/kafka/log_size.py",
     ),
     "tests/integration/test_gateway.py": (
@@ -98,7 +97,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "ingest/sowline_ingest/decimals.py",
     ),
     "tests/unit/materializer/admin/test_backup.py": ("sowline/runtime/durable.py",),
-    "tests/unit/materializer/admin/test_rebuild.py": ("materializer/sowline_materializer/admin/restore.py",),
     "tests/unit/materializer/partition/test_owner_commands.py": (
         "materializer/sowline_materializer/partition/due_records.py",
     ),

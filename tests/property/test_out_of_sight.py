@@ -72,7 +72,7 @@ class World:
     client: Client = field(init=False)
     bodies: dict[int, bytes] = field(default_factory=dict)
     writes: dict[int, Writes] = field(default_factory=dict)
-    told: list[Json] = field(default_factory=list)
+    received: list[Json] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.server = Server(definition="{name: orders, key: /id, documents: true}").loaded()
@@ -94,14 +94,14 @@ class World:
         else:
             now = None if hidden is None else {**hidden, "desk": "LN"}
         text = None if now is None else json.dumps({"id": number, **now}, separators=(",", ":")).encode()
-        self._take(number, text, previous, is_told=step.seen is not None or self.is_seen(number))
+        self._take(number, text, previous, is_sent=step.seen is not None or self.is_seen(number))
 
-    def _take(self, number: int, text: bytes | None, previous: bytes | None, *, is_told: bool) -> None:
+    def _take(self, number: int, text: bytes | None, previous: bytes | None, *, is_sent: bool) -> None:
         after = self.server.last[0]
         position = Position(0, after.offset + 1)
         before = self.writes.get(number)
         time = 1000 + position.offset
-        tag = "seen" if is_told else f"unseen-{self.which}"
+        tag = "seen" if is_sent else f"unseen-{self.which}"
         writes = Writes(
             1 if before is None else before.version + 1,
             f"{position.offset:032x}",
@@ -109,7 +109,7 @@ class World:
             time,
             time,
             (tag,),
-            f"{position.offset:032x}" if is_told else f"{self.which:032x}",
+            f"{position.offset:032x}" if is_sent else f"{self.which:032x}",
         )
         op, reason = ("delete", "deleted") if text is None else ("publish", None)
         self.server.take(
@@ -137,13 +137,13 @@ class World:
     async def read(self) -> None:
         """Read all that comes, also at the end of an interval."""
         await self.loop.rest()
-        self.told += await self.client.read()
+        self.received += await self.client.read()
         await self.loop.tick(100)
-        self.told += await self.client.read()
+        self.received += await self.client.read()
 
     def come_back(self) -> str:
         """Lose the connection, and make another one; return the client's bookmark."""
-        bookmarks: list[str] = [m["bookmark"] for m in self.told if "bookmark" in m and "more" not in m]
+        bookmarks: list[str] = [m["bookmark"] for m in self.received if "bookmark" in m and "more" not in m]
         self.client.session.close()
         self.client = self.server.connect(self.rights)
         return bookmarks[-1]
@@ -206,7 +206,7 @@ RECORDS = "sow_and_subscribe", "oof,intrinsics", PAGES[0], ""
     writes=st.lists(st.lists(steps, min_size=1, max_size=6), min_size=4, max_size=4),
     way=st.sampled_from(["pause", "back", "replace"]),
 )
-def test_only_what_is_in_sight_is_told(
+def test_only_what_is_in_sight_is_sent(
     rights: Rights, asked: Any, writes: Sequence[Sequence[Step]], way: str
 ) -> None:
     """By a subscription that is live, paused, replaced, or comes back."""
@@ -219,7 +219,7 @@ def test_only_what_is_in_sight_is_told(
             with world.server.patched():
                 loop.run_until_complete(_run(world, asked, writes, way))
             worlds.append(world)
-    first, second = ([_comparable(message) for message in world.told] for world in worlds)
+    first, second = ([_comparable(message) for message in world.received] for world in worlds)
     assert first == second
 
 

@@ -85,10 +85,8 @@ def _stale_owner_writes_not_seen() -> list[Any]:
 
 
 def _stale_owner_tail_not_seen() -> list[Any]:
-    def tail(messages: Any, position: Any, topic_id: str, start: int) -> Any:
-        return read_tail(messages, position, topic_id, start)._replace(
-            stale_keys=frozenset(), live=frozenset()
-        )
+    def tail(events: Any, position: Any, topic_id: str, start: int) -> Any:
+        return read_tail(events, position, topic_id, start)._replace(stale_keys=frozenset(), live=frozenset())
 
     return [patch("sowline_materializer.partition.recovery.read_tail", tail)]
 
@@ -216,8 +214,8 @@ def _topics_not_known_by_their_ids() -> list[Any]:
 
 
 def _fenced_not_seen() -> list[Any]:
-    def tail(messages: Any, position: Any, topic_id: str, start: int) -> Any:
-        return read_tail(messages, position, topic_id, start)._replace(has_gap=False)
+    def tail(events: Any, position: Any, topic_id: str, start: int) -> Any:
+        return read_tail(events, position, topic_id, start)._replace(has_gap=False)
 
     owner = patch("sowline_materializer.worker.repair.check_owner", lambda found, position: None)
     return [owner, patch("sowline_materializer.partition.recovery.read_tail", tail)]

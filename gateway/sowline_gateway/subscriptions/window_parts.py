@@ -210,10 +210,10 @@ class WindowParts:
         gone = [key for key in sow_keys if key not in found]
         keys = [key.decode() for key in gone]
         if gone and subscriber.rights.read.of(name).filter != ALL:
-            told = await left_since(asked, keys, held.positions, opened.positions, self._slot)
-            # If it is no longer known how a record left, the user is told what tells nothing of that
+            reported = await left_since(asked, keys, held.positions, opened.positions, self._slot)
+            # If it is no longer known how a record left, the user learns nothing of that
             # (test_how_a_record_left_is_no_longer_known).
-            left |= {key: told.get(key, hidden(held.shown[key].body)) for key in gone}
+            left |= {key: reported.get(key, hidden(held.shown[key].body)) for key in gone}
         return left
 
     # the changes

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import orjson
 
 from sowline.changes.partials import read_reflected, reflected_fields
-from sowline.changes.progress import LOG_BEGIN, Begin
+from sowline.changes.progress import LOG_BEGIN, Begin, ChangesId
 from sowline.commands.stored_format import (
     BY,
     FIRST_FORMAT,
@@ -92,6 +92,15 @@ class Checkpoint:
         if limits.template is None and self.definition == definition.digest:
             return replace(self, limits=replace(limits, template=definition.limits.template))
         return None
+
+    def has_lost_changes(self, changes_id: str, changes_end: int) -> bool:
+        """Return whether the present changes topic is not that of this state, or has lost an end of it."""
+        # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
+        # known one shows it. If the head of the topic was deleted, it begins after the first offset, and the ids
+        # differ as well.
+        known, present = ChangesId.parse(self.changes_id), ChangesId.parse(changes_id)
+        is_another = known.topic not in ("", present.topic) or known.start != present.start
+        return is_another or changes_end < max(self.changes_end, self.seen_end)
 
     def new_era(self, log_id: str, offset: int) -> Self:
         """Return the checkpoint of the next era, which begins at the log's `offset` with this state as its base.

@@ -4,12 +4,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
 import structlog
 from confluent_kafka import Message
 
+from sowline.changes.event import Event
 from sowline.changes.progress import ChangesId
 from sowline.codecs.resolutions import Resolutions
 from sowline.codecs.typed_bodies import TypedBodies
@@ -20,7 +22,7 @@ from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import read_range
 from sowline.kafka.leader_watch import needing_leader
-from sowline.kafka.messages import headers_of
+from sowline.kafka.messages import event_of, headers_of
 from sowline.kafka.native_reader import read_natively
 from sowline.model.limits import Limits, names_template, read_define
 
@@ -80,15 +82,17 @@ class PartitionReader:
         """Yield the messages of the log between two offsets."""
         return self._read(self._definition.log, start, end)
 
-    def changes(self, start: int, end: int) -> Iterator[list[Message]]:
-        """Yield the messages of the changes partition between two offsets."""
-        return self._read(self._definition.changes, start, end)
+    def events(self, start: int, end: int) -> Iterator[tuple[int, Event]]:
+        """Yield the events of the changes partition between two offsets, each with its offset."""
+        messages = chain.from_iterable(self._read(self._definition.changes, start, end))
+        for message in messages:
+            yield message.offset() or 0, event_of(message)
 
     def changes_to_load(self, start: int, end: int, native: ModuleType | None) -> Iterator[Sequence[Message]]:
-        """Yield the same for a load; `native` is the module of the native core, which reads them if it can."""
-        if native is None:
-            return self.changes(start, end)
+        """Yield the messages of the same, for a load; `native` is the native core, which reads them if it can."""
         changes = self._definition.changes
+        if native is None:
+            return self._read(changes, start, end)
         idle = needing_leader(self._kafka, {(changes, self.number)})
         return read_natively(native, self._kafka, changes, self.number, start, end, idle=idle)
 

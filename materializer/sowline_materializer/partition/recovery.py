@@ -7,13 +7,12 @@ partition. 3. That is empty too: apply the log itself, if it still has its first
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sowline.changes.changes_reader import Phase
-from sowline.changes.progress import PROGRESS_KEY, Begin, ChangesId
+from sowline.changes.progress import PROGRESS_KEY, Begin
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topic_definition import TopicDefinition
 from sowline.errors import SowlineError
@@ -173,16 +172,19 @@ class Recovery:
 
     def _checked(self, store: RocksStore) -> OpenedPartition[RocksStore] | None:
         checkpoint, found = verified(store, self._native)
-        replaced = self._is_replaced(checkpoint)
-        if replaced and checkpoint.log_id != self._extent.log_id and self._was_dropped(checkpoint):
+        extent = self._extent
+        replaced = checkpoint.has_lost_changes(extent.changes_id, extent.changes_end)
+        # Another machine has kept its store. As the base of the new log's era, it would bring back all that was
+        # dropped (test_a_store_that_outlived_its_topic).
+        if replaced and checkpoint.log_id != extent.log_id and checkpoint.position.era < self._first_era():
             self._log.warning("local state is of a log that was dropped")
             store.close()
             return None
         # Normally the tail begins where the last commit saw the changes end. A replaced topic is read from its start:
         # nothing in it is known (test_a_changes_topic_that_was_replaced_is_filled_again).
-        start = max(self._extent.changes_start, 0 if replaced else checkpoint.changes_end)
-        messages = chain.from_iterable(self._reader.changes(start, self._extent.changes_end))
-        tail = read_tail(messages, checkpoint.position, self._extent.changes_id, start)
+        start = max(extent.changes_start, 0 if replaced else checkpoint.changes_end)
+        events = self._reader.events(start, extent.changes_end)
+        tail = read_tail(events, checkpoint.position, extent.changes_id, start)
         emitted_to, stale_keys = tail.newest, tail.stale_keys
         # More was emitted than this state holds: the previous owner died between emitting and committing. The log is
         # applied up to there without writing, unless it does not lead there. Then the state is dropped
@@ -194,7 +196,7 @@ class Recovery:
             self._log.warning("another owner began this era")
             store.close()
             return None
-        if is_behind and (self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)):
+        if is_behind and (self._starts_empty or not self._eras.leads_on(checkpoint, tail, extent)):
             self._log.warning("the log lacks records between the local state and the last emitted change")
             store.close()
             return None
@@ -210,12 +212,11 @@ class Recovery:
             stale_keys = frozenset(
                 {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
             )
-        end, id = self._extent.changes_end, self._extent.changes_id
         checkpoint = replace(
             checkpoint,
-            changes_end=end,
+            changes_end=extent.changes_end,
             seen_end=0,
-            changes_id=id,
+            changes_id=extent.changes_id,
             stale_keys=checkpoint.stale_keys | stale_keys,
         )
         # Committed at once: if the owner dies during the refill, the next one must not take the half-filled topic for
@@ -223,21 +224,6 @@ class Recovery:
         if replaced:
             _keep(store, replace(checkpoint, changes_end=0))
         return OpenedPartition(store, checkpoint, emitted_to, tail_start=start, tombstones=found.tombstones)
-
-    def _was_dropped(self, checkpoint: Checkpoint) -> bool:
-        """Return whether the state was made before the topic was dropped the last time."""
-        # Another machine has kept its store. As the base of the new log's era, it would bring back all that was
-        # dropped (test_a_store_that_outlived_its_topic).
-        return checkpoint.position.era < self._first_era()
-
-    def _is_replaced(self, checkpoint: Checkpoint) -> bool:
-        """Return whether the changes topic is not that of the checkpoint, or has lost an end of it."""
-        # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
-        # known one shows it.
-        # If the head of the topic was deleted, it begins after the first offset, and the ids differ as well.
-        known, present = ChangesId.parse(checkpoint.changes_id), ChangesId.parse(self._extent.changes_id)
-        is_another = known.topic not in ("", present.topic) or known.start != present.start
-        return is_another or self._extent.changes_end < max(checkpoint.changes_end, checkpoint.seen_end)
 
     # from the changes
 

@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from confluent_kafka import Message
-
 from sowline.changes.change import Change
 from sowline.changes.changes_reader import Verdict, verdict
+from sowline.changes.event import Event
 from sowline.changes.progress import PROGRESS_KEY
 from sowline.changes.wholeness import BROKEN_OFF, Wholeness, is_of
-from sowline.kafka.messages import event_of
 from sowline.model.position import Position
 
 
@@ -35,8 +33,8 @@ class Tail(NamedTuple):
         return not self.bases <= {last_change}
 
 
-def read_tail(messages: Iterable[Message], position: Position, topic_id: str, start: int) -> Tail:
-    """Read the changes from an offset to the end, for a state at a position.
+def read_tail(events: Iterable[tuple[int, Event]], position: Position, topic_id: str, start: int) -> Tail:
+    """Return the tail of the changes from an offset on, for a state at a position; each event has its offset.
 
     An event that is not newer than all before it was written by a worker that had lost the partition without
     noticing.
@@ -49,8 +47,7 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
     wholeness = Wholeness(topic_id)
     wholeness.state = position, start, False
     due, has_gap, time = start, False, 0
-    for message in messages:
-        event, offset = event_of(message), message.offset() or 0
+    for offset, event in events:
         wholeness.saw([event], [offset])
         # A gap counts only between neighboring offsets. Where compaction has removed an event, the next offset does
         # not follow, and a missing position proves nothing (test_a_gap_that_compaction_has_not_made).

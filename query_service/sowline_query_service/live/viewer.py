@@ -168,7 +168,7 @@ class Viewer:
         sent = self.as_sent(delivery)
         if self._entitled is None or sent.reason == MATCH:
             return sent
-        # Whether it was deleted once it was hidden, or was written once it was deleted, is not for this user
+        # This user must not learn what happened to the record out of its sight
         # (test_what_happened_to_a_hidden_record_is_not_disclosed).
         held, gone = self._held[sow_key].body, self._left_sight.get(sow_key)
         return hidden(held) if gone is None else as_left(gone, held)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import orjson
 
+from sowline.config.topic_definition import TopicDefinition
 from sowline.language.filter import ALL
 from sowline.language.filter.functions import FUNCTIONS
 from sowline.model.body import write_body
 from sowline.model.path import Document, Path
 from sowline.model.select import Select
 from sowline.serving.authorization.entitlements import Entitlement
-from sowline_query_service.topics.topic_state import TopicState
+from sowline_query_service.index.rows import Rows
 
 SAMPLE_RECORDS = 1000
 """Records of a sample; reading them takes some milliseconds."""
@@ -34,13 +35,13 @@ class _Field:
     values: Counter[Any] = field(default_factory=Counter)
 
 
-def sampled_paths(topic: TopicState, most: int, select: Select | None) -> set[str]:
+def sampled_paths(rows: Rows, most: int, select: Select | None) -> set[str]:
     """Return the paths of the selected fields of up to `most` records, evenly spread over the topic's rows."""
-    return {path for body in _sample(topic, most) for path, _ in _leaves(_selected(body, select))}
+    return {path for body in _sample(rows, most) for path, _ in _leaves(_selected(body, select))}
 
 
-def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, Any]:
-    """Return the fields of a sample of the records that the user may see.
+def described_fields(definition: TopicDefinition, rows: Rows, entitlement: Entitlement) -> dict[str, Any]:
+    """Return the fields of a sample of a topic's records that the user may see.
 
     Each field has its path, its kinds, the number of sampled records that have it, and its most frequent values if
     the sample has a value twice. The values and the paths are those of the sample: other records may have more.
@@ -50,7 +51,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
     fields: dict[str, _Field] = {}
     records = 0
     select = entitlement.select
-    for sampled in _sample(topic, SAMPLE_RECORDS):
+    for sampled in _sample(rows, SAMPLE_RECORDS):
         if entitlement.filter != ALL and not entitlement.filter.matches(sampled):
             continue
         records += 1
@@ -59,9 +60,9 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
                 continue
             _note(fields.setdefault(path, _Field()), value)
     return {
-        "topic": topic.definition.name,
+        "topic": definition.name,
         "sampled": records,
-        "records": topic.record_count if entitlement.is_whole else None,
+        "records": len(rows) if entitlement.is_whole else None,
         "fields": [
             {
                 "path": path,
@@ -73,7 +74,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
         ],
         "functions": sorted(FUNCTIONS),
         # The names of fields that the user may not read stay hidden.
-        "value_names": topic.definition.value_names if select is None else {},
+        "value_names": definition.value_names if select is None else {},
     }
 
 
@@ -94,10 +95,9 @@ def _frequent(values: Counter[Any]) -> list[dict[str, Any]]:
     return [{"value": value, "records": count} for (_, value), count in values.most_common(VALUES_MAX)]
 
 
-def _sample(topic: TopicState, most: int) -> Iterator[Document]:
-    rows = topic.rows.all()
-    chosen = rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
-    bodies = topic.rows.bodies
+def _sample(rows: Rows, most: int) -> Iterator[Document]:
+    every, bodies = rows.all(), rows.bodies
+    chosen = every if len(every) <= most else every[np.linspace(0, len(every) - 1, most).astype(np.int64)]
     return (orjson.loads(body) for row in chosen.tolist() if (body := bodies[row]) is not None)
 
 

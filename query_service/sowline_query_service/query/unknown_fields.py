@@ -30,7 +30,11 @@ def warnings_of(topics: Sequence[TopicState], selection: Selection) -> list[str]
     # Only readable fields: a suggestion must not reveal the name of another one
     # (test_no_field_that_may_not_be_read_is_suggested).
     names = sorted(
-        {path for topic in filled for path in sampled_paths(topic, SUGGESTED_RECORDS, selection.readable)}
+        {
+            path
+            for topic in filled
+            for path in sampled_paths(topic.rows, SUGGESTED_RECORDS, selection.readable)
+        }
     )
     return [
         _sentence(str(path), names) for path in sorted(everywhere, key=str) if not _is_among(str(path), names)

@@ -95,7 +95,9 @@ class HttpApi(TopicsApi[Query | GroupedQuery]):
         topic = one_topic(self._state, request.path_params["topic"], rights.read)
         if not topic.definition.has_sow:
             raise no_sow(topic.definition.name)
-        return JSONResponse(described_fields(topic, rights.read.of(topic.definition.name)))
+        return JSONResponse(
+            described_fields(topic.definition, topic.rows, rights.read.of(topic.definition.name))
+        )
 
     async def _begin_query(self, asked: Sow, rights: Rights, turn: Turn) -> Query | GroupedQuery:
         query = await self._query(asked, rights, turn)

@@ -289,8 +289,7 @@ class WindowSubscription(LedSubscription):
         """Return the `oof` for a record or group that only the replaced window shows."""
         if isinstance(self._replaced_window, GroupWindow):
             return Delivery(OOF, body, MATCH, body)
-        rows = self.topic.rows
-        return no_longer_shown(body, rows.body(key), rows.known(key))
+        return no_longer_shown(body, self.topic.rows.body(key), self.topic.rows.known(key))
 
     def _shown(self, window: LiveWindow) -> dict[bytes, ShownRecord]:
         shown = window.shown_to(self.viewer)

@@ -132,7 +132,7 @@ class FollowedPartitions:
         if not wait_for_answer(lambda: prepared.append(self._changes.prepared(topic, numbers)), self._stop):
             return None
         [readers] = prepared
-        return readers if self._has_found_unopened(topic, readers) else None
+        return readers if self._find_unopened(topic, readers) else None
 
     def _join(self, topic: TopicDefinition, numbers: Sequence[int], readers: Readers) -> None:
         assert topic.changes not in self._plain, "a topic is followed once"
@@ -174,7 +174,7 @@ class FollowedPartitions:
     def _begin_come(self) -> None:
         """Begin to load the awaited partitions that have a leader now."""
         for topic, readers in self._changes.come():
-            if self._has_found_unopened(topic, readers):
+            if self._find_unopened(topic, readers):
                 self._restore(topic, readers)
                 self._changes.read(readers)
 
@@ -203,7 +203,7 @@ class FollowedPartitions:
         self._changes.load_again(partition)
         assert partition in self._changes.awaited, "it is loaded before it is followed"
 
-    def _has_found_unopened(self, topic: TopicDefinition, readers: Readers) -> bool:
+    def _find_unopened(self, topic: TopicDefinition, readers: Readers) -> bool:
         """Note the end of each partition that no worker owns; a worker that opens it writes after that.
 
         Return whether Kafka answered before the service stops.

@@ -29,7 +29,7 @@ def leave(made: Rig) -> None:
 
 @pytest.mark.parametrize("way", ["pause", "back", "replace", "lost node"])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_happens_out_of_sight_is_not_told(kind: str, way: str) -> None:
+async def test_what_happens_out_of_sight_is_not_sent(kind: str, way: str) -> None:
     """The change that took a record out of sight decides, however the client comes to know of it."""
     asked = {"command": "sow_and_subscribe", **KINDS[kind]}
     async with rig(["0/2", "0/2", "1/2", "1/2"]) as made:

@@ -97,7 +97,7 @@ async def test_records_end_while_another_page_is_filled(server: Server) -> None:
     assert await reasons(client) == {1: "entitlement", 2: "entitlement", 3: "deleted"}
 
 
-async def test_whoever_is_not_away_is_not_watched(server: Server) -> None:
+async def test_only_viewers_that_are_away_are_watched(server: Server) -> None:
     """Nor is a user who may see all records, or one who has left."""
     away = server.dispatcher.away_in("orders")
     everybody = server.connect()

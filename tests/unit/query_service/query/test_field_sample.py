@@ -17,5 +17,6 @@ async def test_the_fields_of_a_deep_record() -> None:
     async with rig(["0/1"]) as made:
         made.put({"id": 1, "deep": deep, "secret": "x"})
         topic = made.whole.state.topics["orders"]
-        found = described_fields(topic, Entitlement("orders", select=parse_select("[-/secret]")))
+        entitlement = Entitlement("orders", select=parse_select("[-/secret]"))
+        found = described_fields(topic.definition, topic.rows, entitlement)
     assert {field["path"] for field in found["fields"]} == {"/id", "/deep" + "/a" * (NESTING_MAX - 1)}
