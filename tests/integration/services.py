@@ -248,14 +248,24 @@ def http_status(url: str) -> int:
 
 def http_refusal(url: str) -> str:
     """Return the sentence with which a GET is refused; empty where it is not, or nobody answers."""
+    status, message = _status_and_message(url)
+    return "" if status == 200 else message
+
+
+def http_message(url: str) -> str:
+    """Return the message of a service's health, whatever its status; empty without one, or where nobody answers."""
+    return _status_and_message(url)[1]
+
+
+def _status_and_message(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5):
-            return ""
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return 200, str(json.loads(response.read()).get("message", ""))
     except urllib.error.HTTPError as error:
         with error:
-            return str(json.loads(error.read())["message"])
+            return error.code, str(json.loads(error.read())["message"])
     except OSError:
-        return ""
+        return 0, ""
 
 
 def http_text(url: str, body: bytes | None = None) -> str:

@@ -13,7 +13,7 @@ from sowline import Client
 from sowline.cli.connection import ConnectionOptions
 from sowline.cli.definitions import require_applied
 from sowline.errors import SowlineError
-from tests.integration.services import System, http_status, http_text, system
+from tests.integration.services import System, http_message, http_status, http_text, system
 from tests.waiting import SECONDS_MAX, wait_for
 
 TIMES = int(os.environ.get("TIMES", "5"))
@@ -312,7 +312,7 @@ def test_a_file_that_differs_from_the_log_is_reported(serving: Serving, tmp_path
     orders, trades = reported()
     assert orders == f"{serving.name('orders')} (records_max): the log has another definition"
     assert trades == f"{serving.name('trades')}: its changes are made by another definition"
-    assert orders in json.loads(http_text(f"{query.url}/readyz"))["message"]
+    wait_for(lambda: orders in http_message(f"{query.url}/readyz"), "the service to name the definition")
     assert "definition differs from the log" in query.log
     with Client(query.url) as client:
         assert sum(one.command == "sow" for one in client.sow(serving.name("orders"))) == 7

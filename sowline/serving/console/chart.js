@@ -2,6 +2,7 @@
 import { html, useEffect, useFollowed, useLayoutEffect, useRef, useState } from "./lib.js";
 import { useMoment } from "./connection.js";
 import { figuresOf } from "./figures.js";
+import { untilLoaded } from "./loaded.js";
 import { Plot, colorsOf, loadCharts, sizeOf } from "./plot.js";
 import { allOf, isCounting } from "./standing.js";
 import { count, figure, plural } from "./text.js";
@@ -124,8 +125,12 @@ export function Chart({ live, chosen, topic, limit, onDrawn }) {
   const [isTable, setTable] = useState(false);
   const [small, setSmall] = useState("");
   const scheme = useFollowed(window, "theme", theme.shown);
-  useEffect(() => void loadCharts().then((loaded) => setLibrary(() => loaded), setFailed), []);
-  if (failed) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. The tab Pivot shows the same groups.</p>`;
+  useEffect(() => {
+    const closing = new AbortController();
+    untilLoaded(loadCharts, setFailed, closing.signal).then((loaded) => setLibrary(() => loaded));
+    return () => closing.abort();
+  }, []);
+  if (failed && !library) return html`<p class="notice bad" role="alert">The charts could not be loaded: ${failed.message}. Trying again. The tab Pivot shows the same groups.</p>`;
   if (!figures || !library) return html`<p class="empty" role="status">Loading…</p>`;
   const colors = keptColors(topic, figures, scheme);
   return html`

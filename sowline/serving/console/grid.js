@@ -14,6 +14,7 @@ import { at as valueAt, keyPaths } from "./fields.js";
 import { Facets, both, countedFields, equals } from "./filter.js";
 import { canGroup, groupsOf, keyOf } from "./groups.js";
 import { LayoutPanel } from "./layout.js";
+import { untilLoaded } from "./loaded.js";
 import { Menu } from "./menu.js";
 import { Origin, isComputed } from "./origin.js";
 import { PlainTable } from "./plain.js";
@@ -74,7 +75,7 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
   }, []);
   useEffect(() => {
     if (!live) return undefined;
-    let closed = false;
+    const closing = new AbortController();
     let made;
     // What is shown stays as it is until the groups for another address have come.
     let suited = current.current;
@@ -85,8 +86,9 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
     };
     const make = async () => {
       try {
-        const client = await loadEngine();
-        if (closed) return;
+        const client = await untilLoaded(loadEngine, setFailed, closing.signal);
+        if (closing.signal.aborted) return;
+        setFailed(undefined);
         viewer.current ??= addViewer(host.current);
         made = new Sheet(client, viewer.current, live, [...keysOf(topic), ...(topic.view?.grouping ?? [])], arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
         setSheet(made);
@@ -97,7 +99,7 @@ function useSheet(live, topic, route, sample, wanted, setVersion) {
     };
     make();
     return () => {
-      closed = true;
+      closing.abort();
       made?.close();
     };
   }, [live]);
@@ -305,7 +307,7 @@ export function Grid({ topic, route }) {
       <//>
       <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       </div>
-      ${failed && !isChart && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
+      ${failed && !isChart && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. Trying again. Grid and table need WebAssembly and web workers.</p>`}
       <div class="body ${live && refused ? "other" : ""}">
         ${isCounted && html`<${Facets} topic=${topic} asked=${live.asked} sheet=${sheet} columns=${columns} keys=${keysOf(topic)} by=${route.count ?? ""} onFilter=${filterBy} onBy=${(path) => go({ ...current.current, count: path }, { quietly: true })} onClose=${() => showCounts(false)} />`}
         <div class="sheet">

@@ -1,4 +1,5 @@
 // Draws figures with ECharts. Their title, legend and notes are not drawn: they are texts of the page.
+import { once } from "./loaded.js";
 import { inkOn, scaleOf, seriesColors } from "./palette.js";
 import { briefAlike, figure, instant } from "./text.js";
 
@@ -13,16 +14,8 @@ const UPPER = 22;
 const CELL = { width: 12, height: 26 };
 const DAY = 86_400_000;
 
-let library;
-
 // Loads the library once: it is large, and only charts need it.
-export function loadCharts() {
-  library ??= import(new URL("vendor/echarts-6.1.0/dist/echarts.esm.min.mjs", document.baseURI)).catch((error) => {
-    library = undefined;
-    throw error;
-  });
-  return library;
-}
+export const loadCharts = once(() => import(new URL("vendor/echarts-6.1.0/dist/echarts.esm.min.mjs", document.baseURI)));
 
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

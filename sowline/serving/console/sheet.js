@@ -3,6 +3,7 @@ import { Schema, UPDATED, asKind, columnsRead, fits, KEY_COLUMN } from "./fields
 import { shownColumns } from "./columns.js";
 import { follow, nameRecords, open } from "./cells.js";
 import { countsOf } from "./counted.js";
+import { once } from "./loaded.js";
 import { DIGITS, TIMES } from "./text.js";
 
 const EVERY_MS = 100;
@@ -10,8 +11,6 @@ const CHUNK = 5_000;
 // A window in which the time of the last change would take the room of the fields.
 const narrow = matchMedia("(max-width: 640px)");
 const THEMES = { dark: "Pro Dark", light: "Pro Light" };
-
-let engine;
 
 // What each viewer does last. A viewer does one thing at a time: a new table and new settings at once leave it in an
 // error. It outlives a sheet: the sheet of the next filter begins while the previous one may still be drawing.
@@ -21,24 +20,24 @@ const turns = new WeakMap();
 const left = new WeakMap();
 
 // Loads the engine and the viewer once. They are large: a view that is read first of all does not wait for them.
-export function loadEngine() {
-  engine ??= begin();
-  return engine;
-}
-
-async function begin() {
+export const loadEngine = once(async () => {
   const vendor = new URL("vendor/perspective-4.3.0/", document.baseURI);
   const load = (path) => import(new URL(path, vendor));
   const worker = new Worker(new URL("client/dist/cdn/perspective-server.worker.js", vendor), { type: "module" });
-  const [{ default: perspective }] = await Promise.all([
-    load("client/dist/cdn/perspective.js"),
-    load("viewer/dist/cdn/perspective-viewer.js"),
-    load("viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js"),
-  ]);
-  await customElements.whenDefined("perspective-viewer");
-  nameRecords();
-  return perspective.worker(Promise.resolve(worker));
-}
+  try {
+    const [{ default: perspective }] = await Promise.all([
+      load("client/dist/cdn/perspective.js"),
+      load("viewer/dist/cdn/perspective-viewer.js"),
+      load("viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js"),
+    ]);
+    await customElements.whenDefined("perspective-viewer");
+    nameRecords();
+    return await perspective.worker(Promise.resolve(worker));
+  } catch (error) {
+    worker.terminate();
+    throw error;
+  }
+});
 
 // Returns a new viewer in this element.
 export function addViewer(host) {
@@ -63,6 +62,9 @@ export async function deleteViewer(viewer) {
   hidden.append(viewer);
   document.body.append(hidden);
   await turns.get(viewer);
+  // A new size of the window is drawn by no turn. Deleted in the middle of that, a viewer panics: one of 30 grids that were
+  // left in the 60 ms after a change of size.
+  await viewer.flush();
   const tables = left.get(viewer);
   left.delete(viewer);
   await viewer.delete();
