@@ -250,7 +250,11 @@ class Cluster:
 
     def topic_id(self, name: str) -> str:
         """Return Kafka's id of the topic, which changes when the topic is deleted and created again."""
-        return str(self._describe([name])[name].topic_id)
+        return self.topic_ids([name])[name]
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics."""
+        return {name: str(about.topic_id) for name, about in self._describe(names).items()}
 
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset after the last committed record of each partition."""
@@ -261,8 +265,7 @@ class Cluster:
 
         While a transaction is open, its records and all later ones are between the two ends.
         """
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        return self._offsets(topic, partitions, latest, IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)  # type: ignore[no-untyped-call]
 
     def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions."""
@@ -290,10 +293,6 @@ class Cluster:
         where records end, committed or not.
         """
         return ClusterAnswer(self._admin, partitions, starts, uncommitted, topics)
-
-    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
-        """Return the offset of a partition's first record at or after a time (ms); its end if there is none."""
-        return self.offsets_at(topic, [partition], time_ms)[partition]
 
     def offsets_at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
         """Return the offset of the first record at or after a time (ms) in each partition, or else its end."""

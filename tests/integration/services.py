@@ -236,36 +236,29 @@ NODE = EarlierService if os.environ.get("NODES") == "previous" else Service
 
 def http_status(url: str) -> int:
     """Return the status of a GET, 0 where nobody answers."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as response:
-            return int(response.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
-    except OSError:
-        return 0
+    return _answered(url)[0]
 
 
 def http_refusal(url: str) -> str:
     """Return the sentence with which a GET is refused; empty where it is not, or nobody answers."""
-    status, message = _status_and_message(url)
-    return "" if status == 200 else message
+    status, answer = _answered(url)
+    return "" if status in (0, 200) else str(json.loads(answer)["message"])
 
 
 def http_message(url: str) -> str:
-    """Return the message of a service's health, whatever its status; empty without one, or where nobody answers."""
-    return _status_and_message(url)[1]
+    """Return the message in an answer to a GET, whatever its status; empty without one, or where nobody answers."""
+    return str(json.loads(_answered(url)[1] or b"{}").get("message", ""))
 
 
-def _status_and_message(url: str) -> tuple[int, str]:
+def _answered(url: str) -> tuple[int, bytes]:
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
-            return 200, str(json.loads(response.read()).get("message", ""))
+            return response.status, response.read()
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, str(json.loads(error.read())["message"])
+            return error.code, error.read()
     except OSError:
-        return 0, ""
+        return 0, b""
 
 
 def http_text(url: str, body: bytes | None = None) -> str:

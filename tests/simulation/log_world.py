@@ -37,6 +37,9 @@ from tests.simulation.truth import Untrue, hold
 
 LOG_STEPS = 60
 REST_ROUNDS_MAX = 400
+RECORDS_MAX = 1000
+"""The records of a log that is made several times longer; a worker applies more than that in these rounds."""
+
 KEYS = ("a", "b", "c", "d", "e", "f")
 FRESH_MS = 500
 """How old a state may be that a read demands."""
@@ -145,7 +148,8 @@ class LogWorld:
         self.counts["replaced"] += 1
         longest = max(self._part(number).end for number in self._numbers)
         self._make_log()
-        records = self._chance.choice((0, 1, longest, longest + 1, 3 * longest))
+        longer = max(longest + 1, min(3 * longest, RECORDS_MAX))
+        records = self._chance.choice((0, 1, longest, longest + 1, longer))
         self.trace("fault: the log is replaced, and", records, "records are written")
         self._publish(records)
 

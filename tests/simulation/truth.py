@@ -17,6 +17,7 @@ from sowline.commands.command import DEFINE, LogRecord
 from sowline.config.topic_definition import TopicDefinition
 from sowline.language.emodb.writes import Writes
 from sowline.model.key import partition_of
+from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline_materializer.core.checkpoint import Checkpoint
 from sowline_materializer.core.record import decode_record
@@ -53,7 +54,11 @@ class Truth:
         self._broker = broker
         count = range(definition.partitions)
         self._entries = [SchemaEntries() for _ in count]
-        self.models = [self._model(number) for number in count]
+        self.declared = [definition.limits]
+        """The limits of all definitions so far."""
+        self._first_limits: dict[int, Limits] = {}
+        """Those of each partition at its beginning, once it was opened."""
+        self.models = [self._model(number, definition.limits) for number in count]
         self._positions: list[list[tuple[int, int]]] = [[] for _ in count]
         self._replayed = [0 for _ in count]
         self._emitted = [0 for _ in count]
@@ -68,8 +73,8 @@ class Truth:
         self._accounts: dict[tuple[int, int], Account | None] = {}
         self._keys: dict[str, bytes] = {}
 
-    def _model(self, number: int) -> PartitionModel:
-        definition, limits = self.definition, self.definition.limits
+    def _model(self, number: int, limits: Limits) -> PartitionModel:
+        definition = self.definition
         given = (
             number,
             definition.partitions,
@@ -81,13 +86,26 @@ class Truth:
         )
         if definition.documents:
             kind = DocumentModel if definition.key_paths else SuppliedDocumentModel
-            return kind(
-                *given, log_id=self._log_id, table=definition.name, template=definition.declared.template
-            )
+            template = json.loads(limits.template or "{}")
+            return kind(*given, log_id=self._log_id, table=definition.name, template=template)
         if definition.reader is not None:
             known = self._entries[number]
             return TypedModel(*given, log_id=self._log_id, reader=definition.reader, entries=known)
         return (PartitionModel if definition.key_paths else SuppliedModel)(*given, log_id=self._log_id)
+
+    def _note_opened(self, number: int, limits: Limits) -> None:
+        """Begin the model of a partition with the limits of its first owner, which may have read a later definition.
+
+        Later ones are on the log (seeds 757, 1310 and 1389).
+        """
+        if number in self._first_limits:
+            return
+        self._first_limits[number] = limits
+        hold(limits in self.declared, number, "begins with limits that were never declared:", limits)
+        if limits != self.declared[0]:
+            self.models[number] = self._model(number, limits)
+            self._positions[number], self._forwarded[number] = [], []
+            self._replayed[number] = 0
 
     @property
     def _log_id(self) -> str:
@@ -184,6 +202,8 @@ class Truth:
         topic, number = message.partition_id
         if topic == self.definition.changes:
             event = read_event(message.name or b"", message.body, message.about)
+            if isinstance(event, Progress) and event.position.offset < 0:
+                self._note_opened(number, event.limits)
             self._note_key(number, message, event)
             if isinstance(event, Change):
                 self._accounts[number, message.at] = _account(event.writes)

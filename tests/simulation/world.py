@@ -354,3 +354,4 @@ class Simulation:
     def define(self, more: str) -> None:
         """Let what starts from here on read other fields of the topic's definition."""
         self.topics = self._topics_with(more)
+        self.truth.declared.append(self.topics.topics[0].limits)

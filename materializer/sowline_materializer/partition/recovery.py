@@ -31,6 +31,10 @@ from sowline_materializer.store.integrity import verified
 from sowline_materializer.store.rocksdb import RocksStore
 
 
+class _Replaced(Exception):
+    """The changes topic was deleted and created again while it was loaded."""
+
+
 class Recovery:
     """Opens one partition's store from the first source that has its state.
 
@@ -234,6 +238,8 @@ class Recovery:
         try:
             with closed_on_failure(store):
                 return self._loaded(store)
+        except _Replaced:
+            return self._from_changes()
         except BaseException as error:
             raise_unless_panic(error, f"{self._definition.changes} [{self._partition}]")
         # Python, which is the specification, loads a store from the beginning.
@@ -274,7 +280,9 @@ class Recovery:
             # Compaction continued during the load. A new target makes sure that no event was removed before its
             # successor was read (test_a_load_that_takes_long_goes_on).
             start, self._seen_at = max(start, end), time.monotonic()
-            self._extent = self._ask()
+            before, self._extent = self._extent.changes_id, self._ask()
+            if self._extent.changes_id != before:
+                raise _Replaced
 
     # from the log
 

@@ -83,8 +83,9 @@ class StartPhase:
             return None
         if self._changes_ends[partition_id] not in (None, changes_end):
             return None
-        time = self._definitions[partition_id[0]].recovery_time
-        return log_end if time is None else self._cluster.offset_at(*partition_id, time)
+        topic, number = partition_id
+        time = self._definitions[topic].recovery_time
+        return log_end if time is None else self._cluster.offsets_at(topic, [number], time)[number]
 
     def _ends(self, definition: TopicDefinition) -> dict[PartitionId, int | None]:
         changes, numbers = definition.changes, range(definition.partitions)
@@ -308,7 +309,7 @@ class Assignment:
             starts_empty=start is not None,
             copy=self._standby.take_over(partition_id) if self._standby is not None else None,
             ask=ask,
-            first_since=partial(self._cluster.offset_at, definition.log, number),
+            first_since=lambda time: self._cluster.offsets_at(definition.log, [number], time)[number],
             native=self._native,
             first_era=lambda: last_eras.of(definition.log) + 1,
         )

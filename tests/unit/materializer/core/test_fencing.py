@@ -110,7 +110,7 @@ def extent(world: World) -> KafkaExtent:
 def assignment_in(world: World, late: list[Change], start: int | None) -> Assignment:
     """Return an assignment that opens the partition from `start` on, while something late arrives."""
     settings: Any = SimpleNamespace(kafka_client={}, data_dir=Path(), accept_loss=False, cache_bytes_max=0)
-    cluster: Any = SimpleNamespace(offset_at=lambda *_: 0)
+    cluster: Any = SimpleNamespace(offsets_at=lambda *_: {0: 0})
     emitter: Any = Late(world.changes[0], late)
     start_phase: Any = SimpleNamespace(offset=lambda *_: start)
     owned = OwnedPartitions({"orders": DEFINITION})

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from sowline.model.position import Position
 from sowline.native import panics
 from sowline_materializer.core.checkpoint import EVERYTHING, Checkpoint
 from sowline_materializer.partition.kafka_partition import KafkaExtent, kafka_extent
+from sowline_materializer.partition.opened import OpenedPartition
 from sowline_materializer.partition.recovery import Recovery
 from tests.memory_store import MemoryStore
 from tests.panics import panic
@@ -153,24 +155,43 @@ def test_a_head_without_an_id_takes_the_topic_as_it_is(worked: World) -> None:
     assert (opened.checkpoint.changes_id, opened.checkpoint.stale_keys) == ("changes 0", frozenset())
 
 
-def test_a_load_that_takes_long_goes_on(worked: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compaction may have taken what was below the end for what is behind it: that is read, too."""
-    expected = state(recover(worked))
-    changes, clock = worked.changes[0], SimpleNamespace(now=0.0)
-    end = changes.end - 1
-    changes.compact(lambda: False)
-    worked.disk.clear()
-    # By the machine's clock in one of them, nothing would take long on a machine that has just started.
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The clock of loads. By the machine's, nothing would take long on a machine that has just started."""
+    clock = SimpleNamespace(now=0.0)
     for module in ("recovery", "changes_loader"):
         monkeypatch.setattr(
             f"sowline_materializer.partition.{module}.time", SimpleNamespace(monotonic=lambda: clock.now)
         )
-    extents = [KafkaExtent("log", 0, len(worked.logs[0]), 0, at, "changes 0") for at in (end, changes.end)]
-    recovery = Recovery({}, worked.definition, 0, PATH, extents[0], ask=lambda: extents[1])
+    return clock
+
+
+def load_for_long(worked: World, clock: SimpleNamespace, now: KafkaExtent) -> OpenedPartition[Any]:
+    """Recover from all changes but the last one, so slowly that Kafka is asked again; the answer is `now`."""
+    first = replace(now, changes_end=worked.changes[0].end - 1, changes_id="changes 0")
+    recovery = Recovery({}, worked.definition, 0, PATH, first, ask=lambda: now)
     clock.now = 10_000.0
-    opened = recovery.open()
+    return recovery.open()
+
+
+def test_a_load_that_takes_long_goes_on(worked: World, clock: SimpleNamespace) -> None:
+    """Compaction may have taken what was below the end for what is behind it: that is read, too."""
+    expected = state(recover(worked))
+    changes = worked.changes[0]
+    changes.compact(lambda: False)
+    worked.disk.clear()
+    now = KafkaExtent("log", 0, len(worked.logs[0]), 0, changes.end, "changes 0")
+    opened = load_for_long(worked, clock, now)
     assert state(opened) == expected
     assert opened.checkpoint.changes_end == changes.end
+
+
+def test_a_topic_that_is_replaced_while_it_is_loaded(worked: World, clock: SimpleNamespace) -> None:
+    """The new one lacks what was read of the other. It is empty, and the log makes the state again."""
+    worked.disk.clear()
+    now = KafkaExtent("log", 0, len(worked.logs[0]), 0, 0, "changes 1")
+    checkpoint = load_for_long(worked, clock, now).checkpoint
+    assert (checkpoint.position, checkpoint.changes_id) == (Position(0, -1), "changes 1")
 
 
 class Broken(Exception):
@@ -288,14 +309,18 @@ def test_another_template_than_that_of_an_older_state_is_refused(older: World) -
 
 
 class Busy:
-    """A cluster in which a topic's end moves on whenever it is asked for."""
+    """A cluster in which a topic's end moves on whenever it is asked for.
 
-    def __init__(self) -> None:
+    `replaced_at` is the end with which the topics are deleted and created again.
+    """
+
+    def __init__(self, replaced_at: int = 0) -> None:
         self._moment = 100
+        self._replaced_at = replaced_at
 
-    def topic_id(self, name: str) -> str:
-        """Return the id of a topic."""
-        return f"id of {name}"
+    def topic_ids(self, names: list[str]) -> dict[str, str]:
+        """Return the ids of topics."""
+        return {name: f"{name} {self._moment >= self._replaced_at}" for name in names}
 
     def starts(self, topic: str, partitions: list[int]) -> dict[int, int]:
         """Return where partitions begin."""
@@ -311,6 +336,13 @@ def test_an_owner_that_still_writes_is_not_beyond_the_log() -> None:
     """Whatever the changes hold by the end that is looked at, the log held before its own."""
     extent = kafka_extent(Busy(), DEFINITION, 0)  # type: ignore[arg-type]
     assert extent.changes_end < extent.log_end
+
+
+def test_a_topic_that_is_replaced_between_two_answers() -> None:
+    """All answers are about the new one."""
+    extent = kafka_extent(Busy(replaced_at=101), DEFINITION, 0)  # type: ignore[arg-type]
+    assert (extent.changes_id, extent.log_id) == ("orders.changes True", "orders True")
+    assert (extent.changes_end, extent.log_end) == (103, 104)
 
 
 @pytest.mark.parametrize(

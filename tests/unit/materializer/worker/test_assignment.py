@@ -39,9 +39,9 @@ class FakeCluster:
         """Return the second partition of `lost`, which no broker leads."""
         return {("lost.changes", 1): (2,)} if topics == ["lost.changes"] else {}
 
-    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
-        """Return an offset that tells what was asked."""
-        return time_ms * 10 + partition
+    def offsets_at(self, topic: str, partitions: list[int], time_ms: int) -> dict[int, int]:
+        """Return offsets that tell what was asked."""
+        return {partition: time_ms * 10 + partition for partition in partitions}
 
 
 def topic(name: str, **given: Any) -> TopicDefinition:

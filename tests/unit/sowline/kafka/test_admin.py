@@ -67,7 +67,7 @@ def test_no_record_of_that_time_or_later(monkeypatch: pytest.MonkeyPatch) -> Non
     answers = [answered(OFFSET_END), answered(9)]
     admin = SimpleNamespace(list_offsets=lambda asked, **given: dict.fromkeys(asked, answers.pop(0)))
     monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda options: admin)
-    assert Cluster({}).offset_at("orders", 0, 1) == 9
+    assert Cluster({}).offsets_at("orders", [0], 1) == {0: 9}
 
 
 def test_a_look_that_got_no_end_reports_none(monkeypatch: pytest.MonkeyPatch) -> None:
