@@ -37,7 +37,7 @@ from tests.simulation.truth import Untrue, hold
 
 LOG_STEPS = 60
 REST_ROUNDS_MAX = 400
-RECORDS_MAX = 1000
+RECORDS_MAX = 300
 """The records of a log that is made several times longer; a worker applies more than that in these rounds."""
 
 KEYS = ("a", "b", "c", "d", "e", "f")
