@@ -53,6 +53,8 @@ async def _leave_idle(world: "Simulation") -> None:
     stale = world.chance.choice(world.broker.parts[partition_id].held)
     world.broker.append(partition_id, stale.name, stale.body, stale.about)
     for _ in range(IDLE_ROUNDS_MAX):
+        # The last definition may still kill an owner, which nobody else replaces (seed 73).
+        world.mishaps.recover()
         for worker in world.workers:
             worker.turn()
         await world.loop.tick(500)

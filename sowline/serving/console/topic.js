@@ -80,7 +80,7 @@ function Partitions({ topic, inLog }) {
   // The service measures the seconds at another instant than that of the offsets: with no lag, nothing is behind.
   const secondsOf = (one) => (lagOf(one) === 0 ? "0.0" : one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1));
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
-    <thead><tr><th scope="col" class="number">Partition</th><${Head} words=${["Position", ...(inLog ? ["Offsets in the log"] : []), inLog ? "Lag" : "Lag (records)"]} /><th scope="col" class="number">Seconds behind</th>${held && html`<th scope="col">Open transaction</th>`}</tr></thead>
+    <thead><tr><${Head} words=${["Partition", "Position", ...(inLog ? ["Offsets in the log"] : []), inLog ? "Lag" : "Lag (records)", "Seconds behind"]} />${held && html`<th scope="col"><${Term} word="Open transaction" /></th>`}</tr></thead>
     <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
       <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${secondsOf(one)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
@@ -110,7 +110,7 @@ function KafkaTopics({ topic, found, error }) {
   if (error) return html`<p class="notice" role="status"><strong>${error.reason}</strong> ${error.message}</p>`;
   if (!found) return html`<p class="muted" role="status">Asking Kafka…</p>`;
   return html`<div class="card scroll" tabindex="0" role="region" aria-label="Kafka topics"><table class="list dense folding">
-    <thead><tr><th scope="col">Kafka topic</th><th scope="col">Holds</th><${Head} words=${["Offsets kept"]} /><th scope="col"><${Term} word="Cleanup" /></th><th scope="col">Kept for</th><th scope="col">Compacted after</th><th scope="col">Consumer groups</th></tr></thead>
+    <thead><tr><th scope="col">Kafka topic</th><th scope="col">Holds</th><${Head} words=${["Offsets kept"]} />${["Cleanup", "Kept for", "Compacted after", "Consumer groups"].map((word) => html`<th scope="col"><${Term} word=${word} /></th>`)}</tr></thead>
     <tbody>${found.map(({ kind, kafka_topic: name, settings, partitions, consumer_groups: groups }) => html`<tr><th scope="row"><code>${name}</code></th>
       <td data-label="Holds">${holds(kind, topic)}</td>
       <td class="number" data-label="Offsets kept">${isCompacted(settings) && "up to "}${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>

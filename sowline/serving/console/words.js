@@ -14,6 +14,9 @@ const MEANINGS = {
   // Of the log.
   Bookmark: "A position in the history of the topic: every change up to it is shown, and a client that begins there misses none",
   Position: "The last offset of the log that is in the answers; after a point, which of its changes, where it makes several",
+  Partition: "A part of the topic: a record is always in the same one, and each has a position of its own",
+  "Seconds behind": "How long ago the oldest record was written to the log that this query service has not read yet",
+  "Open transaction": "A producer has not ended it: what was written after its beginning can't be read yet",
   Offset: "The number of a message in its partition of a Kafka topic",
   "Offsets in the log": "The numbers of the first and the last message of the partition that Kafka keeps of the log",
   "Offsets kept": "How many numbers of messages there are from the first one that Kafka keeps to the end, of all partitions. A compacted topic has at most so many messages: of equal keys only the newest stays, and the other numbers are gaps",
@@ -21,6 +24,9 @@ const MEANINGS = {
   "Lag (records)": "Records of the log that this query service has not read yet",
   "Dead letters": "Input that could not be applied, as Kafka keeps it",
   "Changes kept for": "A subscriber that was away for longer loads the records again",
+  "Kept for": "Kafka deletes messages that are older",
+  "Compacted after": "Kafka keeps each message for at least this long, though a newer one has the same key",
+  "Consumer groups": "The programs that share the reading of the Kafka topic, by the names of their groups",
   Cleanup: "Whether Kafka deletes what is old, or compacts: keeps the newest message of each key",
   "Newest change": "How long ago the newest change was made",
   // Of what is read.
