@@ -11,13 +11,16 @@ connection hands the event `ConnectionMade` to `handle` when there is a new one.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any, Self, Unpack
 
 import msgspec
 
 from sowline.errors import SowlineError
+from sowline.model.printable import printable
 from sowline.model.select import Select
 from sowline.subscriptions.ask import Ask, Selecting
 from sowline.subscriptions.client_machine import LEAVE, PROVE, ClientMachine
@@ -54,6 +57,9 @@ replacement its number. The id of the request itself is the stream's id alone.""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
+
+REFUSED_SECONDS = 5.0
+"""How long a service may refuse a request for now, as while it loads, before this is logged."""
 
 Outgoing = SendAsk | ReplaceBy | Send | AskLater
 """An action that a stream leaves to its connection."""
@@ -98,6 +104,8 @@ class Stream:
         self._reader_may_go_on = asyncio.Event()
         self._reader_may_go_on.set()
         self._started = asyncio.Event()
+        self._refused_since: float | None = None
+        """When the service first refused, for now, what it has not accepted since; infinite once that is logged."""
 
     def handle(self, event: Event) -> list[Message]:
         """Let the machine take an event, and carry out its actions; return the messages that it gives."""
@@ -118,7 +126,20 @@ class Stream:
                     self._come_to_end(action.error)
                 case SendAsk() | ReplaceBy() | Send() | AskLater():
                     self.outgoing.append(action)
+        if isinstance(event, Refused) and not self.machine.is_over:
+            self._note_refusal(event)
+        elif isinstance(event, Accepted):
+            self._refused_since = None
         return given
+
+    def _note_refusal(self, refused: Refused) -> None:
+        # Without this, a query of a topic that waits for a leader of Kafka would wait without a word
+        # (test_a_request_that_is_refused_for_long_is_logged).
+        now = time.monotonic()
+        self._refused_since = since = now if self._refused_since is None else self._refused_since
+        if now - since >= REFUSED_SECONDS:
+            self._refused_since = inf
+            log.warning("%s: %s; trying again", refused.reason, printable(refused.message))
 
     def _come_to_end(self, error: SowlineError | None) -> None:
         if error is not None:

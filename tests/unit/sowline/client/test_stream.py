@@ -3,14 +3,16 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sowline.client.stream import WAITING_MAX
+from sowline.client.stream import REFUSED_SECONDS, WAITING_MAX
 from sowline.errors import SowlineError
 from sowline.subscriptions.ask import Ask
 from sowline.subscriptions.lifecycle import (
+    Again,
     Proving,
     Send,
     Signal,
@@ -38,6 +40,24 @@ async def test_a_query_ends_once_it_is_completed() -> None:
     await give(stream, processed("orders:0@1"), *group("orders:0@1", 2), COMPLETED)
     assert [message.command async for message in stream] == ["group_begin", "sow", "sow", "group_end"]
     assert await stream.next_batch() == []
+
+
+async def test_a_request_that_is_refused_for_long_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, after some seconds: a topic may be loading for a moment, or wait for a leader of Kafka."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("sowline.client.stream.time", SimpleNamespace(monotonic=lambda: clock.now))
+    stream = opened(Ask("sow", "orders"))
+    for seconds in (0, REFUSED_SECONDS - 1, 1, 60):
+        clock.now += seconds
+        await give(stream, FAILED | {"reason": "not ready", "message": "orders waits"})
+        assert bool(caplog.messages) == (clock.now >= 100 + REFUSED_SECONDS)
+        stream.handle(Again(0))
+        stream.outgoing.clear()
+    assert caplog.messages == ["not ready: orders waits; trying again"]
+    await give(stream, processed("orders:0@1"), *group("orders:0@1"), COMPLETED)
+    assert await take(stream, 2) == ["group_begin", "group_end"]
 
 
 async def test_what_was_received_comes_before_the_error() -> None:
