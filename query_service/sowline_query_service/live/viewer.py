@@ -15,7 +15,6 @@ from sowline.subscriptions.engine.subscription import (
     ChangeView,
     Delivery,
     as_left,
-    hidden,
     left_sight,
 )
 from sowline.subscriptions.live.conflation import Conflated
@@ -170,8 +169,7 @@ class Viewer:
             return sent
         # This user must not learn what happened to the record out of its sight
         # (test_what_happened_to_a_hidden_record_is_not_disclosed).
-        held, gone = self._held[sow_key].body, self._left_sight.get(sow_key)
-        return hidden(held) if gone is None else as_left(gone, held)
+        return as_left(self._left_sight.get(sow_key), self._held[sow_key].body)
 
     @property
     def is_too_slow(self) -> bool:

@@ -188,8 +188,8 @@ class ReplacementQuery(Query):
         # What happened to it once it was out of sight is not for this user
         # (test_what_happened_to_a_hidden_record_is_not_disclosed).
         seen = (ChangeView(change, topic.metadata) for change in reversed(changes))
-        gone = next(gone for one in seen if (gone := left_sight(one, entitlement)) is not None)
-        return as_left(gone, held)
+        left_by = (gone for one in seen if (gone := left_sight(one, entitlement)) is not None)
+        return as_left(next(left_by, None), held)
 
     async def send_leaving(self, to: SlowRecipient, *, has_group: bool) -> None:
         """Send which records the client should drop, as fast as it reads; a group may follow."""

@@ -239,8 +239,13 @@ def left_sight(seen: ChangeView, entitlement: Filter) -> Delivery | None:
     return entitled(left(seen.change), entitlement)
 
 
-def as_left(gone: Delivery, held: bytes) -> Delivery:
-    """Return the `oof` of a record that left a user's sight, for a client that holds this body of it."""
+def as_left(gone: Delivery | None, held: bytes) -> Delivery:
+    """Return the `oof` of a record that left a user's sight, for a client that holds this body of it.
+
+    Without the change that it left by, it is hidden: a filter of the time, for example, may hide it without any.
+    """
+    if gone is None:
+        return hidden(held)
     return msgspec.structs.replace(gone, body=held, previous=held, correlation=None)
 
 

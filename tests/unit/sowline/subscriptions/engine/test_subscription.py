@@ -119,6 +119,7 @@ def test_what_takes_a_record_out_of_sight() -> None:
     assert deletes is not None
     held = b'{"held":1}'
     assert as_left(hides, held) == Delivery("oof", held, "entitlement", held)
+    assert as_left(None, held) == Delivery("oof", held, "entitlement", held)
     assert as_left(deletes, held) == Delivery("oof", held, "deleted", held)
     for change in (
         seen(NEW_YORK, NEW_YORK_TOO),
