@@ -27,7 +27,7 @@ FOUND_BY: dict[str, int] = {
     "replica not waited for": 9,
     "reset goes on from before": 14,
     "message that did not fit taken for sent": 6,
-    "fenced not seen": 336,
+    "fenced not seen": 496,
     "long load not read on": 77,
     "stale owner tail not seen": 5,
     "written between ours not seen": 5,

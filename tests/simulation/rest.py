@@ -52,9 +52,10 @@ async def _leave_idle(world: "Simulation") -> None:
     partition_id = world.definition.changes, number
     stale = world.chance.choice(world.broker.parts[partition_id].held)
     world.broker.append(partition_id, stale.name, stale.body, stale.about)
+    # The last definition may be about to kill an owner, which nobody would start again (seed 73).
+    for worker in world.workers:
+        worker.fuse = 0
     for _ in range(IDLE_ROUNDS_MAX):
-        # The last definition may still kill an owner, which nobody else replaces (seed 73).
-        world.mishaps.recover()
         for worker in world.workers:
             worker.turn()
         await world.loop.tick(500)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -51,6 +52,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline_query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("sowline_query_service.subscriptions.catch_up._in_thread", one_by_one),
         simulation.unforeseen.patch(),
+        patch("sowline.client.stream.log.warning", partial(simulation.trace, "a client logs")),
         *leaders.answered_by(simulation.broker),
         patch("time.monotonic", for_us(simulation.monotonic, time.monotonic)),
         patch("time.time_ns", for_us(simulation.time_ns, time.time_ns)),
