@@ -13,7 +13,7 @@ MORE = "key_domain: k, expiration: enabled"
 
 
 class Operated(Rig):
-    """A topic that the command is told of by a file."""
+    """A topic, and the file in which commands read its definition."""
 
     def __init__(self, kafka: str, name: str, directory: Path, more: str = MORE) -> None:
         super().__init__(kafka, name, directory / "sow", more)
