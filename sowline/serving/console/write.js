@@ -126,7 +126,7 @@ export function WriteDialog({ topic, begin, columns = [], onClose }) {
         ${(way === "publish" || way === "delta_publish") && html`
           ${takesKeys(topic) && html`<label class="field">SOW key <input class="mono" value=${key} required spellcheck="false" onInput=${(event) => setKey(event.target.value)} /></label>`}
           <label class="field">Record <textarea class="mono" rows="14" spellcheck="false" autofocus value=${body} onInput=${(event) => setBody(event.target.value)}></textarea></label>
-          <label class="field short">Lifetime in seconds <input type="number" min="0" step="any" value=${expiration} placeholder="as the topic has it" onInput=${(event) => setExpiration(event.target.value)} /></label>`}
+          <label class="field short">Lifetime in seconds <input type="number" min="0" step="any" value=${expiration} placeholder="the topic's" onInput=${(event) => setExpiration(event.target.value)} /></label>`}
         ${way === "delta" && html`
           <label class="field">Key <input class="mono" value=${key} required spellcheck="false" onInput=${(event) => setKey(event.target.value)} /></label>
           <label class="field">Delta <textarea class="mono" rows="6" spellcheck="false" value=${delta} onInput=${(event) => setDelta(event.target.value)}></textarea></label>`}
