@@ -93,6 +93,11 @@ class Checkpoint:
             return replace(self, limits=replace(limits, template=definition.limits.template))
         return None
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether no log record was applied since the state began without records."""
+        return self.begin is not None and self.position.offset < self.begin.offset
+
     def has_lost_changes(self, changes_id: str, changes_end: int) -> bool:
         """Return whether the present changes topic is not that of this state, or has lost an end of it."""
         # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the

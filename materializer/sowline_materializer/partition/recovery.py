@@ -194,9 +194,7 @@ class Recovery:
         # applied up to there without writing, unless it does not lead there. Then the state is dropped
         # (test_what_was_emitted_but_not_committed_is_not_emitted_again).
         is_behind = emitted_to > checkpoint.position
-        if checkpoint.holds_base and (is_behind or tail.has_other_base(checkpoint.last_change)):
-            # This era is that of another owner, which began it on what the changes held
-            # (test_the_era_of_another_owner_counts).
+        if tail.is_of_another_begin(checkpoint):
             self._log.warning("another owner began this era")
             store.close()
             return None

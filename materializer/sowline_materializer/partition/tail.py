@@ -6,9 +6,11 @@ from typing import NamedTuple
 from sowline.changes.change import Change
 from sowline.changes.changes_reader import Verdict, verdict
 from sowline.changes.event import Event
-from sowline.changes.progress import PROGRESS_KEY
+from sowline.changes.progress import PROGRESS_KEY, Progress
 from sowline.changes.wholeness import BROKEN_OFF, Wholeness, is_of
+from sowline.model.limits import Limits
 from sowline.model.position import Position
+from sowline_materializer.core.checkpoint import Checkpoint
 
 
 class Tail(NamedTuple):
@@ -18,6 +20,7 @@ class Tail(NamedTuple):
     too late, and `live` those of the records that exist afterwards. `has_gap` is whether an event in between was
     never written, although compaction has removed nothing, `is_unfilled` whether without one an owner began to fill
     the topic again and did not finish. `bases` are the last changes of the eras before those that begin here.
+    `limits` are those of the first progress event, None without one.
     """
 
     newest: Position
@@ -27,10 +30,18 @@ class Tail(NamedTuple):
     has_gap: bool
     is_unfilled: bool = False
     bases: frozenset[Position] = frozenset()
+    limits: Limits | None = None
 
-    def has_other_base(self, last_change: Position) -> bool:
-        """Return whether an era begins here on another base than the state with this last change."""
-        return not self.bases <= {last_change}
+    def is_of_another_begin(self, checkpoint: Checkpoint) -> bool:
+        """Return whether another owner began the era of this state, on another base or with other limits."""
+        is_behind = self.newest > checkpoint.position
+        # This era is that of another owner, which began it on what the changes held
+        # (test_the_era_of_another_owner_counts).
+        if checkpoint.holds_base and (is_behind or not self.bases <= {checkpoint.last_change}):
+            return True
+        # Two workers open a new partition one after the other, and only one of them has read a new definition. The
+        # topic has the limits of the one that wrote first (test_a_store_of_other_first_limits).
+        return is_behind and checkpoint.is_untouched and self.limits not in (None, checkpoint.limits)
 
 
 def read_tail(events: Iterable[tuple[int, Event]], position: Position, topic_id: str, start: int) -> Tail:
@@ -42,6 +53,7 @@ def read_tail(events: Iterable[tuple[int, Event]], position: Position, topic_id:
     stale_keys: set[bytes] = set()
     live: set[bytes] = set()
     bases: set[Position] = set()
+    limits: Limits | None = None
     # A state that takes over from an unfinished refill would otherwise report that all is there
     # (test_an_unfinished_refill_is_begun_again).
     wholeness = Wholeness(topic_id)
@@ -63,6 +75,8 @@ def read_tail(events: Iterable[tuple[int, Event]], position: Position, topic_id:
             (live.discard if event.body is None else live.add)(event.sow_key)
         elif is_ours and event.position >= position and event.after.era < event.position.era:
             bases.add(event.after)
+        if limits is None and is_ours and isinstance(event, Progress):
+            limits = event.limits
         if judged is not Verdict.DROP:
             position, time = event.position, max(time, event.partition_time)
         else:
@@ -72,5 +86,5 @@ def read_tail(events: Iterable[tuple[int, Event]], position: Position, topic_id:
             stale_keys.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
     is_unfilled = wholeness.is_refilling and not has_gap
     return Tail(
-        position, time, frozenset(stale_keys), frozenset(live), has_gap, is_unfilled, frozenset(bases)
+        position, time, frozenset(stale_keys), frozenset(live), has_gap, is_unfilled, frozenset(bases), limits
     )

@@ -147,6 +147,20 @@ def test_an_owner_of_before_goes_on_in_a_topic_that_was_made_again(worked: World
     check_filled_again(worked)
 
 
+def test_a_store_of_other_first_limits(worked: World) -> None:
+    """Its worker began with a later definition, and wrote nothing; the partition has the limits of the other one."""
+    expected, definition = recover(worked), worked.definition
+    worked.disk.clear()
+    worked.definition = define_topic(name="orders", key="/id", records_max=1)
+    begun = recover(worked, changes_end=0)
+    assert (begun.checkpoint.position.offset, begun.checkpoint.limits.records_max) == (-1, 1)
+    begun.store.close()
+    worked.definition = definition
+    opened = recover(worked)
+    assert state(opened) == state(expected)
+    assert opened.checkpoint.limits == expected.checkpoint.limits
+
+
 def test_a_head_without_an_id_takes_the_topic_as_it_is(worked: World) -> None:
     """It was written before the id was kept."""
     checkpoint = Checkpoint.decode(worked.disk[PATH]["_checkpoint"])
