@@ -8,7 +8,7 @@ from concurrent.futures import as_completed
 
 from tests.simulation.harness import STEPS
 from tests.simulation.log_world import LOG_STEPS, log_failures
-from tests.simulation.many import failures, pool, view_failures
+from tests.simulation.many import failures, findings_to_note, pool, view_failures
 from tests.simulation.view_runs import VIEW_STEPS
 
 PORTION = 20
@@ -37,9 +37,17 @@ def main() -> int:
     parser.add_argument(
         "--logs", action="store_true", help="logs that are replaced, instead of the whole system"
     )
+    parser.add_argument(
+        "--mistakes",
+        action="store_true",
+        help="the lines that FOUND_BY lacks, instead of the seeds' failures",
+    )
     given = parser.parse_args()
     failed, began = 0, time.perf_counter()
     seeds = [*given.seed, *range(given.first, given.first + given.seeds)]
+    if given.mistakes:
+        failed = sum(_say([line]) for line in findings_to_note(seeds))
+        return min(failed, 100)
     run: Callable[..., list[str]]
     more: tuple[int | bool | None, ...]
     if given.views:

@@ -2,17 +2,20 @@
 
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 
 from tests.simulation.gateway_mutations import GATEWAY_MISTAKES
 from tests.simulation.harness import STEPS
-from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
+from tests.simulation.mutations import FAULTS_OF, FOUND_BY, MISTAKES, mistaken
 from tests.simulation.run import simulate
 from tests.simulation.schema_mutations import SCHEMA_MISTAKES
 from tests.simulation.view_runs import VIEW_STEPS, simulate_views
+
+SEEDS_A_MISTAKE = 20
+"""So many seeds are tried with each mistake, after the known one: a search that takes long holds up all tests."""
 
 RUNS_A_COLLECTION = 10
 """Runs between two garbage collections: what one leaves behind is little, and to look through all of it is dear."""
@@ -64,8 +67,8 @@ def view_failures(seeds: Sequence[int], steps: int = VIEW_STEPS) -> list[str]:
     ]
 
 
-def finds(mistake: str, seeds: Sequence[int]) -> bool:
-    """Tell whether one of the seeds, run with a mistake in the services, fails.
+def finding(mistake: str, seeds: Sequence[int]) -> int | None:
+    """Return the first seed that fails with a mistake in the services, the known one before all; None without one.
 
     Raises `TypeError` where the mistake itself does: what it stands in for is called otherwise by now.
     """
@@ -79,7 +82,17 @@ def finds(mistake: str, seeds: Sequence[int]) -> bool:
             if isinstance(error, TypeError):
                 raise error
             if error is not None:
-                return True
+                return seed
             if number % RUNS_A_COLLECTION == 0:
                 gc.collect()
-    return False
+    return None
+
+
+def findings_to_note(seeds: Sequence[int]) -> Iterator[str]:
+    """Look for each mistake, and yield the lines of `FOUND_BY` that are missing, or have another seed."""
+    with pool() as processes:
+        runs = {mistake: processes.submit(finding, mistake, seeds) for mistake in MISTAKES}
+        for mistake, run in runs.items():
+            seed, known = run.result(), FOUND_BY.get(mistake)
+            if seed != known and (known is not None or seed not in range(SEEDS_A_MISTAKE)):
+                yield f'"{mistake}": {seed},'
