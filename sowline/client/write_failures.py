@@ -1,8 +1,15 @@
 """What Kafka did not accept of a publisher's commands: raised once, to all who wait for Kafka at that time."""
 
+import logging
 from collections.abc import Callable
+from typing import Final
 
 from sowline.errors import SowlineError
+
+SILENT_SECONDS: Final = 5.0
+"""How long a flush waits for Kafka before it logs that it waits."""
+
+log = logging.getLogger("sowline")
 
 
 class WriteFailures:
@@ -52,8 +59,19 @@ class FlushAttempt:
         self._left = 0
 
     def wait(self) -> None:
-        """Wait for Kafka."""
-        self._left = self._wait(self._seconds)
+        """Wait for Kafka, and log a warning if that takes long."""
+        self._left = self._wait(min(SILENT_SECONDS, self._seconds))
+        if self._left and self._seconds > SILENT_SECONDS:
+            # While a partition of the log has no leader, nothing else shows what the flush waits for
+            # (test_a_flush_that_takes_long_is_logged).
+            log.warning(
+                "Kafka has not acknowledged %d commands for %g s: it is down, or a partition has no leader."
+                " Waiting for up to %g s",
+                self._left,
+                SILENT_SECONDS,
+                self._seconds,
+            )
+            self._left = self._wait(self._seconds - SILENT_SECONDS)
 
     def check(self) -> None:
         """Raise `not written` if Kafka did not accept something."""

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from sowline.client.async_client import AsyncClient
 from sowline.client.http_api import HttpClient
+from sowline.client.write_failures import SILENT_SECONDS, FlushAttempt, WriteFailures
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 from tests.waiting import until
@@ -118,3 +119,20 @@ async def test_a_closed_client_takes_no_commands(producer: SlowProducer) -> None
         producer.may_report.set()
         await asyncio.gather(closing, return_exceptions=True)
     assert isinstance(closing.exception(), SowlineError)
+
+
+def test_a_flush_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It waits for as long as before; a short one does not say anything."""
+    waits = list[float]()
+
+    def wait(seconds: float) -> int:
+        waits.append(seconds)
+        return len(waits) % 2
+
+    FlushAttempt(WriteFailures(), wait, 60).wait()
+    assert (waits, len(caplog.messages)) == ([SILENT_SECONDS, 60 - SILENT_SECONDS], 1)
+    short = FlushAttempt(WriteFailures(), wait, 2)
+    short.wait()
+    assert (waits[-1], len(caplog.messages)) == (2, 1)
+    with pytest.raises(SowlineError, match="1 commands within 2 s"):
+        short.check()
