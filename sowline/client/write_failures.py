@@ -65,8 +65,7 @@ class FlushAttempt:
             # While a partition of the log has no leader, nothing else shows what the flush waits for
             # (test_a_flush_that_takes_long_is_logged).
             log.warning(
-                "Kafka has not acknowledged %d commands for %g s: it is down, or a partition has no leader."
-                " Waiting for up to %g s",
+                "Kafka has not acknowledged %d commands in %g s; waiting up to %g s",
                 self._left,
                 SILENT_SECONDS,
                 self._seconds,
