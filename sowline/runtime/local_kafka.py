@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from sowline.errors import SowlineError
 from sowline.runtime.child_process import bound_to_parent
+from sowline.runtime.class_archive import ClassArchive
 from sowline.runtime.directory_lock import DirectoryLock
 from sowline.runtime.jars import kafka_jars
 from sowline.runtime.java import find_java
@@ -26,6 +27,8 @@ from sowline.runtime.ports import HOST, free_port, is_free, is_listening
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
+FIRST_STOP_SECONDS_MAX = 60.0
+"""The first broker of a machine archives its classes, which takes 5 s of CPU time."""
 LAUNCHES_MAX = 5
 LOG_TAIL_LINES = 25
 
@@ -48,6 +51,9 @@ class LocalKafka:
         self._fixed_port = port
         self._ports = (0, 0)  # for clients, for the controller
         self._process: subprocess.Popen[bytes] | None = None
+        self._keeper = threading.Thread()
+        """It started the broker, and ends after it."""
+        self._stop_seconds = STOP_SECONDS_MAX
         self._lock = ExitStack()
         self._kept = -1
         """The descriptor of the lock of the data directory, which the broker has too."""
@@ -175,10 +181,13 @@ class LocalKafka:
         if self._meta_path.exists():
             return
         options = ["--standalone", "--ignore-formatted", f"--cluster-id={_new_cluster_id()}"]
-        command = _java("kafka.tools.StorageTool", "format", *options, "--config", "server.properties")
+        command, archive = _java(
+            "kafka.tools.StorageTool", "format", *options, "--config", "server.properties"
+        )
         result = subprocess.run(
             command, cwd=self.data_dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
+        archive.keep(result.returncode)
         if result.returncode != 0:
             reported = result.stdout.decode(errors="replace").strip()
             raise SowlineError(
@@ -190,21 +199,23 @@ class LocalKafka:
 
         It gets its own session, so that Ctrl-C reaches only the parent, which stops everything in the right order.
         """
-        command = bound_to_parent(_java("kafka.Kafka", "server.properties"))
+        command, archive = _java("kafka.Kafka", "server.properties")
+        self._stop_seconds = FIRST_STOP_SECONDS_MAX if archive.is_missing else STOP_SECONDS_MAX
         launched: Future[subprocess.Popen[bytes]] = Future()
 
         def keep() -> None:
             # An error here, such as a Java that may not be executed, belongs to `start`, which would wait for ever.
             try:
                 with self.log_path.open("wb") as log:
-                    process = _popen(command, self.data_dir, log.fileno(), self._kept)
+                    process = _popen(bound_to_parent(command), self.data_dir, log.fileno(), self._kept)
             except Exception as error:
                 launched.set_exception(error)
                 return
             launched.set_result(process)
-            process.wait()
+            archive.keep(process.wait())
 
-        threading.Thread(target=keep, name="local-kafka", daemon=True).start()
+        self._keeper = threading.Thread(target=keep, name="local-kafka", daemon=True)
+        self._keeper.start()
         return launched.result()
 
     def _end(self, signal_number: int) -> None:
@@ -213,10 +224,11 @@ class LocalKafka:
         if process is not None and process.poll() is None:
             process.send_signal(signal_number)
             try:
-                process.wait(STOP_SECONDS_MAX)
+                process.wait(self._stop_seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            self._keeper.join()
         self._lock.close()
 
     def _log(self) -> str:
@@ -233,10 +245,11 @@ def _new_cluster_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-def _java(main: str, *arguments: str) -> list[str]:
-    classpath = os.pathsep.join(map(str, kafka_jars()))
-    options = ["-Xms128m", "-Xmx512m", f"-Dlog4j2.configurationFile={_LOG_SETTINGS}"]
-    return [str(find_java()), *options, "-cp", classpath, main, *arguments]
+def _java(main: str, *arguments: str) -> tuple[list[str], ClassArchive]:
+    java, classpath = find_java(), os.pathsep.join(map(str, kafka_jars()))
+    archive = ClassArchive(java, classpath, main)
+    options = ["-Xms128m", "-Xmx512m", f"-Dlog4j2.configurationFile={_LOG_SETTINGS}", *archive.options()]
+    return [str(java), *options, "-cp", classpath, main, *arguments], archive
 
 
 def _popen(command: list[str], directory: Path, log: int, lock: int) -> subprocess.Popen[bytes]:

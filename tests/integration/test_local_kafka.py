@@ -145,3 +145,15 @@ def test_killed_parent(command: tuple[subprocess.Popen[str], dict[str, object]])
     process, line = command
     process.kill()
     wait_for(lambda: not is_alive(int(str(line["pid"]))), "the broker to end")
+
+
+def test_a_start_uses_the_classes_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first broker on a machine archives them at its end; what it has stored is found by the next one."""
+    monkeypatch.setattr("sowline.runtime.class_archive.cache_directory", lambda: tmp_path / "cache")
+    broker = LocalKafka(tmp_path / "data")
+    with broker:
+        write(broker.bootstrap, b"kept")
+    with broker:
+        mapped = Path(f"/proc/{broker.pid}/maps").read_text()
+        assert re.search(r"classes/kafka\.Kafka-\w+\.jsa$", mapped, re.MULTILINE)
+        assert read(broker.bootstrap) == b"kept"

@@ -1,5 +1,6 @@
 """A local broker that can't be started."""
 
+import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -16,7 +17,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("sowline.runtime.local_kafka.subprocess.Popen", refuse)
     monkeypatch.setattr("sowline.runtime.local_kafka.kafka_jars", list)
-    monkeypatch.setattr("sowline.runtime.local_kafka.find_java", lambda: Path("java"))
+    monkeypatch.setattr("sowline.runtime.local_kafka.find_java", lambda: Path(sys.executable))
     formatted: CompletedProcess[bytes] = CompletedProcess([], 0)
     monkeypatch.setattr("sowline.runtime.local_kafka.subprocess.run", lambda *given, **more: formatted)
     with pytest.raises(PermissionError, match="java"):
