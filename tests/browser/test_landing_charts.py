@@ -185,7 +185,9 @@ def test_a_tile_has_its_name_and_number(parts: Page) -> None:
     title = parts.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
     legend = parts.locator("body > span").text_content()
-    assert legend == "area and number: departed flights, 57 in all; small tiles have the carrier’s code"
+    assert (
+        legend == "area and number: departed flights, 57 in all; where a name has no room, the carrier’s code"
+    )
 
 
 def test_a_treemap_that_is_loading_has_no_number(parts: Page) -> None:
