@@ -1,4 +1,4 @@
-"""The actions of the landing page's buttons: kill a service, or restart Kafka, and check that nothing was lost."""
+"""The actions of the landing page's buttons: kill a part of the system, and check that nothing was lost."""
 
 import asyncio
 import os

@@ -185,7 +185,7 @@ class LandingPage:
         }
 
     async def _disturb(self, request: Request) -> Response:
-        """Kill or restart a part of the system; answer once that is done and checked."""
+        """Kill a part of the system; answer once that is done and checked."""
         if not self._is_known(request) or request.headers.get("origin") != self.origin:
             return JSONResponse({"message": "expected the page's cookie and origin"}, 403)
         assert self._disturbances is not None, "it is served"

@@ -108,7 +108,7 @@ def test_tiles_without_room_for_a_name_are_named_below(console: Console, flights
         flights.name, "records by carrier and status", chart="treemap", by="/carrier", across="/status"
     )
     note = console.page.locator(".notes")
-    expect(note).to_have_text(re.compile(r"^no room for: (\w\w \d+, ){0,8}(\w\w \d+|\d+ more)$"))
+    expect(note).to_have_text(re.compile(r"^not labeled in full: (\w\w \d+, ){0,8}(\w\w \d+|\d+ more)$"))
 
     def is_each_carrier_once() -> bool:
         text = note.inner_text()

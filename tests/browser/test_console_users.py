@@ -115,7 +115,7 @@ def test_by_keyboard_alone(console: Console, flights: ServedTopic) -> None:
     expect(page.get_by_role("complementary")).to_have_count(0)
     expect(opener).to_be_focused()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Help")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 

@@ -181,3 +181,14 @@ def test_a_group_has_one_format_of_numbers(console: Console, flights: ServedTopi
     console.grid(flights.name, filter="/flight = 2199")
     for text in ("2199", "2475"):
         expect(console.cells(text)).to_have_count(1)
+
+
+def test_points_of_numbers_stand_one_below_the_other(console: Console, flights: ServedTopic) -> None:
+    """No value is rounded for that, or has digits that it does not have; the mouse shows no more than there is."""
+    rates = (0.2166, 151.5, -7.0625, 12)
+    flights.write(*(flight("UA", number, "late", rate=rate) for number, rate in enumerate(rates)))
+    console.grid(flights.name, filter="/rate IS NOT NULL", order="/flight")
+    texts = [console.cells(str(rate)).text_content() or "" for rate in rates]
+    assert [text.rstrip() for text in texts] == ["0.2166", "151.5", "-7.0625", "12"]
+    assert len({len(text) - (text.find(".") if "." in text else len(text.rstrip())) for text in texts}) == 1
+    expect(console.cells("151.5")).not_to_have_attribute("title", re.compile("."))

@@ -45,7 +45,7 @@ def test_each_key_has_one_name(console: Console, flights: ServedTopic) -> None:
     expect(page.get_by_label("SOW key")).to_be_visible()
     expect(page.locator(".message .when").first).to_contain_text("SOW key")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Help")).to_be_visible()
     page.keyboard.press("Escape")
 
 
@@ -60,3 +60,22 @@ def test_words_of_folded_tables_come_in_sight_with_the_focus(console: Console, f
     assert word.evaluate(height) <= 1
     word.focus()
     assert word.evaluate(height) > 10
+
+
+def test_words_of_folded_tables_are_explained_by_a_tap(console: Console, flights: ServedTopic) -> None:
+    """On a phone, on what the head explains elsewhere; all words are in the help, too."""
+    page = console.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    meaning = "Input that could not be applied, as Kafka keeps it"
+    for view, word in (("topics", "Dead letters"), (f"topic/{flights.name}", "Cleanup")):
+        console.go(view)
+        cell = page.locator(f"td[data-label='{word}']").first
+        cell.click(position={"x": 4, "y": 4})
+        assert cell.evaluate(BELOW) == f'"{cell.get_attribute("data-meaning")}"'
+        page.set_viewport_size({"width": 1280, "height": 800})
+        assert cell.evaluate(BELOW) == "none"
+        page.set_viewport_size({"width": 390, "height": 844})
+    console.button("Help").click()
+    page.get_by_text("What the words mean").click()
+    expect(page.get_by_role("definition").filter(has_text=meaning)).to_be_visible()
+    page.keyboard.press("Escape")

@@ -250,6 +250,9 @@ def test_a_lost_connection(console: Console, flights: ServedTopic, served: Serve
         page.set_viewport_size({"width": 360, "height": 800})
         expect(page.locator(".bar .chip")).to_be_visible()
         assert page.locator(".bar .chip").evaluate("chip => chip.scrollWidth - chip.clientWidth") <= 0
+        expect(page.locator(".bar .lost")).to_have_text(as_of)
+        expect(page.locator(".bar .lost")).to_be_visible()
+        expect(page.get_by_role("timer")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         page.set_viewport_size({"width": 1280, "height": 800})
         page.get_by_label("Count by").select_option("/flight")

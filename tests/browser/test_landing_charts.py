@@ -96,6 +96,20 @@ def test_the_text_of_a_mark_covers_nothing(parts: Page, width: int) -> None:
     # None is a number alone.
     whole = ["whole run: 99 of 100 within 33.2 s", "whole run: median 151 ms"]
     assert labels.all_text_contents() == {600: whole, 320: ["median 151 ms"]}[width]
+    # Where the line goes up and down around a mark, its text stands further away, with a stroke to the mark.
+    stroke = parts.evaluate(
+        """() => {
+          const chart = new latency.LatencyChart(document.querySelector("svg"));
+          chart.add(Array.from({ length: 120 }, (_, at) => [at, at % 2 ? 60 : 300]));
+          chart.mark([["whole run: median 151 ms", 151]]);
+          chart.draw(120, [], "end");
+          const boxes = [".mark-label", ".mark", ".lead"].map((name) => document.querySelector(name).getBBox());
+          const [text, mark, lead] = boxes;
+          const isBeyond = text.y + text.height < mark.y || mark.y < text.y;
+          return [isBeyond, lead.height > 1, lead.y <= mark.y + 1 && mark.y - 1 <= lead.y + lead.height];
+        }"""
+    )
+    assert stroke == [True, True, True]
 
 
 BOXES = """(nodes) => nodes.map((node) => node.getBoundingClientRect())
@@ -185,7 +199,9 @@ def test_a_tile_has_its_name_and_number(parts: Page) -> None:
     title = parts.locator("#carriers rect title").text_content()
     assert title == "United Air Lines: 57 flights, on average 3 min late"
     legend = parts.locator("body > span").text_content()
-    assert legend == "area and number: departed flights, 57 in all; small tiles have the carrier’s code"
+    assert (
+        legend == "area and number: departed flights, 57 in all; where a name has no room, the carrier’s code"
+    )
 
 
 def test_a_treemap_that_is_loading_has_no_number(parts: Page) -> None:
@@ -208,11 +224,12 @@ def test_the_scale_of_delays(parts: Page) -> None:
         for fill in fills
     ]
     assert ends == [("early", "100%"), ("early", "50%"), ("late", "0%"), ("late", "50%"), ("late", "100%")]
-    assert parts.evaluate("[0, 30].map(svg.onShade)") == ["on-shade", "on-shade strong"]
+    shades = ["on-shade", "on-shade strong", "on-shade strong full"]
+    assert parts.evaluate("[0, 15, 30].map(svg.onShade)") == shades
 
 
 def test_codes_lie_over_no_other_dot(parts: Page) -> None:
-    """Each code stands on a side of its dot that is free; where none is, it is left out."""
+    """Each code stands on a side of its dot that is free, or further away, with a line to it; else it is left out."""
     overlaps, shown, cut = parts.evaluate(
         """() => {
           document.body.innerHTML = "<svg id='arrivals' viewBox='-58 8 1040 600'></svg><p></p><ol></ol><p></p>";
@@ -254,7 +271,9 @@ GAPS = """async () => {
   ]);
   const box = (node) => node.getBoundingClientRect();
   const dots = [...drawing.querySelectorAll("circle")].map((dot) => [dot.dataset.key, box(dot)]);
-  return Object.fromEntries([...drawing.querySelectorAll(".code")].map((code) => {
+  const hasLine = ({ dataset: { key } }) => drawing.querySelector(`[data-key="${key} line"]`);
+  const beside = [...drawing.querySelectorAll(".code")].filter((code) => !hasLine(code));
+  return Object.fromEntries(beside.map((code) => {
     const { left, right, top, bottom } = box(code);
     const gaps = dots.map(([key, dot]) => {
       const [x, y] = [(dot.left + dot.right) / 2, (dot.top + dot.bottom) / 2];
@@ -267,7 +286,7 @@ GAPS = """async () => {
 
 
 def test_a_code_is_next_to_its_own_dot(parts: Page) -> None:
-    """Where dots lie close together, a code that could be read as that of another airport is left out."""
+    """Where dots lie close together, a code that could be read as another one's has a line, or is left out."""
     nearest = parts.evaluate(GAPS)
     assert {"LAX", "DEN", "MCO"} <= set(nearest)
     assert nearest == {code: code for code in nearest}

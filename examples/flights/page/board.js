@@ -1,13 +1,11 @@
 // A part of the departures board: a table row for each record, kept by its SOW key.
 import { delayFill } from "./svg.js";
-import { CARRIERS, day, face, shortened } from "./text.js";
+import { CARRIERS, day, face } from "./text.js";
 
 /** Where a flight is: one that is late is at the gate, one that departed late is in the air until it has landed. */
 const STATUS = { scheduled: "scheduled", late: "at the gate", "departed late": "in flight" };
 /** A flight is late from so many minutes on. */
 const LATE_MIN = 15;
-/** So many characters of a name have room beside a code on most screens. */
-const NAME_MAX = 26;
 /** No flight of the data is faster. */
 const MILES_A_MIN_MAX = 12;
 
@@ -89,7 +87,7 @@ function write(cell, text, beside = "") {
   if (cell.dataset.written === written) return;
   cell.dataset.written = written;
   const small = document.createElement("small");
-  small.textContent = shortened(beside, NAME_MAX);
+  small.textContent = beside;
   small.title = beside;
   cell.replaceChildren(text, ...(beside ? [" ", small] : []));
 }

@@ -58,7 +58,7 @@ export function merged(items) {
 export function drawCarriers(svg, all, records) {
   const items = records.map(({ carrier, flights: value, delay_min: delay }) => ({ carrier: String(carrier), name: CARRIERS[carrier] ?? String(carrier), value, delay: delay ?? 0 }))
     .filter(({ value }) => value > 0).sort((one, other) => other.value - one.value);
-  const departed = items.length ? `area and number: departed flights, ${count(items.reduce((sum, { value }) => sum + value, 0))} in all; small tiles have the carrier’s code` : "";
+  const departed = items.length ? `area and number: departed flights, ${count(items.reduce((sum, { value }) => sum + value, 0))} in all; where a name has no room, the carrier’s code` : "";
   if (all.textContent !== departed) all.textContent = departed;
   keep(svg, divide(merged(items), 0, 0, ...area(svg)).flatMap(({ carrier, name, code = carrier, names, value, delay, x, y, width, height }) => {
     const title = `${names ?? name}: ${many(value, "flight")}, on average ${minutes(delay)}`;

@@ -17,21 +17,24 @@ const [MARK, LETTER] = [16, 6.4];
 const LEFT_OUT = [/^$/, /^whole run: /];
 /** The text of a mark may begin at every so many pixels. */
 const SHIFT = 6;
+/** How many texts further from its line the text of a mark may stand, with a stroke to it. */
+const FURTHER = [0, 1, 2, 3, 4, 5];
 
 /**
  * The place of a mark's text: above or below its line, at the left, at the right, in the middle or elsewhere, where it
- * covers none of the boxes, each a left, right, top and bottom. Undefined where there is none: the text stands above the
- * chart, too.
+ * covers none of the boxes, each a left, right, top and bottom. Where there is none, it stands further away. Undefined where
+ * there is none either: the text stands above the chart, too.
  */
-function placeOf(text, line, width, boxes) {
-  return LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
+function placeOf(text, line, [width, height], boxes) {
+  return FURTHER.flatMap((further) => LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
     const room = one.length * LETTER;
     const [least, most] = [LEFT + 4, width - RIGHT - 4 - room];
     const between = Array.from({ length: Math.max(0, Math.floor((most - least) / SHIFT)) }, (_, index) => least + (index + 1) * SHIFT);
     const lefts = [least, most, (least + most) / 2, ...between].filter((left) => left >= least);
-    return [line - MARK, line].filter((top) => top >= TOP).flatMap((top) => lefts.map((left) => (
-      { text: one, x: left, y: top + MARK - 4, box: [left, left + room, top, top + MARK] })));
-  }).find(({ box }) => !boxes.some((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3]));
+    const tops = [line - MARK * (1 + further), line + MARK * further].filter((top) => top >= TOP && top + MARK <= height - BOTTOM / 2);
+    return tops.flatMap((top) => lefts.map((left) => (
+      { text: one, x: left, y: top + MARK - 4, box: [left, left + room, top, top + MARK], ...(further && { from: top < line ? top + MARK : top }) })));
+  })).find(({ box }) => !boxes.some((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3]));
 }
 
 /**
@@ -113,7 +116,7 @@ export class LatencyChart {
       const [from, to] = [line[Math.max(0, index - 1)], [moment, latency]];
       return [x(from[0]) - DOT, x(to[0]) + DOT, Math.min(y(from[1]), y(to[1])) - DOT, Math.max(y(from[1]), y(to[1])) + DOT];
     }));
-    const texts = this.#texts(y, width, [...drawn, ...shown.map(({ from, to }) => [from, to, 0, height])]);
+    const texts = this.#texts(y, [width, height], [...drawn, ...shown.map(({ from, to }) => [from, to, 0, height])]);
     const before = last === "now" ? "ago" : "before";
     keep(this.#svg, [
       ...ticks.flatMap(([value, text]) => [
@@ -131,17 +134,18 @@ export class LatencyChart {
       ...this.#marks.flatMap(([text, latency], index) => [
         { key: `mark ${text}`, name: "line", class: "mark", x1: LEFT, x2: width - RIGHT, y1: y(latency), y2: y(latency) },
         ...(texts[index] ? [{ key: `text ${text}`, name: "text", class: "mark-label", text: texts[index].text, x: texts[index].x, y: texts[index].y }] : []),
+        ...(texts[index]?.from ? [{ key: `to ${text}`, name: "path", class: "lead", d: `M${texts[index].x + LETTER},${texts[index].from}V${y(latency)}` }] : []),
       ]),
     ]);
   }
 
   /** The places of the marks' texts: none over another one, or over the line of another mark. */
-  #texts(y, width, boxes) {
-    const ownLines = this.#marks.map(([, latency]) => [LEFT, width, y(latency) - 1, y(latency) + 1]);
+  #texts(y, size, boxes) {
+    const ownLines = this.#marks.map(([, latency]) => [LEFT, size[0], y(latency) - 1, y(latency) + 1]);
     const placed = [];
     for (const [index, [text, latency]] of this.#marks.entries()) {
       const others = ownLines.filter((_, other) => other !== index);
-      placed.push(placeOf(text, y(latency), width, [...boxes, ...others, ...placed.flatMap((one) => (one ? [one.box] : []))]));
+      placed.push(placeOf(text, y(latency), size, [...boxes, ...others, ...placed.flatMap((one) => (one ? [one.box] : []))]));
     }
     return placed;
   }

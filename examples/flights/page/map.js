@@ -13,6 +13,8 @@ const NAMED = 12;
 const [LABEL_WIDTH, LABEL_HEIGHT, NEARER] = [28, 13, 6];
 /** That of an airport of the list may be nearer by so little, where it has no better place: its dot is a large one. */
 const NEARER_MIN = 1;
+/** So many pixels further from its dot, and with a line to it, stands the code of an airport of the list that has no place beside it. */
+const FURTHER = [8, 16, 26, 38];
 /** The sides of a dot on which its code may stand, as directions. */
 const SIDES = [[-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [1, -1], [-1, 1], [1, 1]];
 const EDGE = 980;
@@ -113,7 +115,8 @@ export class ArrivalsMap {
 
   /**
    * The name of New York, and the codes of the busiest airports: each on a side of its dot where it can't be read as another
-   * one's, and where no busier one's code is. A name without a free place is left out.
+   * one's, and where no busier one's code is. One of the list may stand further away, with a line to its dot. A name without a
+   * free place is left out.
    */
   #drawNames(airports, most, unit) {
     const dots = airports.map(({ flights, lat, lon }) => {
@@ -125,9 +128,9 @@ export class ArrivalsMap {
       dot.x + dot.r > EDGE - NAME_WIDTH / unit && dot.x - dot.r < EDGE && dot.y + dot.r > y - LABEL_HEIGHT / unit && dot.y - dot.r < y + 4 / unit)));
     const [taken, name] = [[], []];
     if (south !== undefined) {
-      // It takes the room of two codes.
-      taken.push(...[0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south]));
       const [half, top] = [3 / unit, south - (LABEL_HEIGHT + 1) / unit];
+      // It takes the room of two codes, and so do its mark and the line to it.
+      taken.push(...[0.5, 1.5].map((widths) => [EDGE - (widths * LABEL_WIDTH) / unit, south]), [west, city], [(west + EDGE - NAME_WIDTH / unit / 2) / 2, (city + top) / 2]);
       name.push(
         { key: "New York", name: "text", class: "place", "text-anchor": "end", text: "New York", x: EDGE, y: south.toFixed(1) },
         // Without its own mark, the name would be that of the nearest dot.
@@ -139,21 +142,26 @@ export class ArrivalsMap {
       const [width, height] = [LABEL_WIDTH / unit, LABEL_HEIGHT / unit];
       const own = radius(flights, most);
       const { x: edge, y: top, width: across, height: down } = this.#svg.viewBox.baseVal;
-      const places = SIDES.map(([right, below]) => {
-        const from = right && below ? own * Math.SQRT1_2 : own;
+      const placesAt = (further) => SIDES.map(([right, below]) => {
+        const from = (right && below ? own * Math.SQRT1_2 : own) + further / unit;
         return [x + right * (from + 4 + width / 2), y + below * (from + 2 + height / 2)];
       });
-      const freeAt = (nearer) => places.find(([cx, cy]) => {
+      const freeAt = (nearer, further = 0) => placesAt(further).find(([cx, cy]) => {
         const gap = (dot) => Math.hypot(Math.max(0, Math.abs(dot.x - cx) - width / 2), Math.max(0, Math.abs(dot.y - cy) - height / 2)) - dot.r;
-        const nearest = gap({ x, y, r: own }) + nearer / unit;
+        const nearest = (further ? 0 : gap({ x, y, r: own })) + nearer / unit;
         return cx - width / 2 >= edge && cx + width / 2 <= edge + across && cy - height / 2 >= top && cy + height / 2 <= top + down
           && !taken.some((other) => Math.abs(other[0] - cx) < width && Math.abs(other[1] - cy) < height)
           && !dots.some((dot) => !(dot.x === x && dot.y === y) && gap(dot) < nearest);
       });
-      const free = freeAt(NEARER) ?? (index < BUSIEST ? freeAt(NEARER_MIN) : undefined);
+      const isListed = index < BUSIEST;
+      const beside = freeAt(NEARER) ?? (isListed ? freeAt(NEARER_MIN) : undefined);
+      const free = beside ?? (isListed ? FURTHER.map((further) => freeAt(NEARER_MIN, further)).find(Boolean) : undefined);
       if (free === undefined) return [];
       taken.push(free);
-      return [{ key: dest, name: "text", class: "code", "text-anchor": "middle", text: dest, x: free[0].toFixed(1), y: (free[1] + 4 / unit).toFixed(1) }];
+      const share = own / Math.hypot(free[0] - x, free[1] - y);
+      const [from, below] = [x + share * (free[0] - x), y + share * (free[1] - y)];
+      const line = { key: `${dest} line`, name: "path", class: "lead", d: `M${from.toFixed(1)},${below.toFixed(1)}L${free[0].toFixed(1)},${free[1].toFixed(1)}` };
+      return [...(beside ? [] : [line]), { key: dest, name: "text", class: "code", "text-anchor": "middle", text: dest, x: free[0].toFixed(1), y: (free[1] + 4 / unit).toFixed(1) }];
     })));
   }
 

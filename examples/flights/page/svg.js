@@ -4,6 +4,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const [EARLY_MAX, LATE_MAX] = [10, 30];
 /** From this share of an end's color on, a dark ground has become a light one. */
 const STRONG = 0.47;
+/** From this one on, it is a light one even while it is dimmed. */
+const FULL = 0.72;
 
 const shareOf = (minutes) => Math.min(1, Math.abs(minutes) / (minutes < 0 ? EARLY_MAX : LATE_MAX));
 
@@ -11,7 +13,7 @@ const shareOf = (minutes) => Math.min(1, Math.abs(minutes) / (minutes < 0 ? EARL
 export const delayFill = (minutes) => `color-mix(in oklab, var(--delay-${minutes < 0 ? "early" : "late"}) ${Math.round(shareOf(minutes) * 100)}%, var(--delay-none))`;
 
 /** The class of a text on such a color. */
-export const onShade = (minutes) => (shareOf(minutes) >= STRONG ? "on-shade strong" : "on-shade");
+export const onShade = (minutes) => `on-shade${shareOf(minutes) >= STRONG ? " strong" : ""}${shareOf(minutes) >= FULL ? " full" : ""}`;
 
 /** Return the width and height of an SVG in pixels, which become its units: text is as large in it as beside it. */
 export function area(svg) {

@@ -51,9 +51,6 @@ export const day = (moment) => DAY.format(moment);
 /** Up to which moment the year was fed. It is no last day of flights: shortly after midnight, only those of the day before land. */
 export const upTo = (seconds) => `up to ${TIME.format(seconds * 1000)} on ${LONG_DAY.format(seconds * 1000)}`;
 
-/** A name of at most so many characters, cut between two words; the page would cut it within one. */
-export const shortened = (name, most) => (name.length <= most ? name : `${name.slice(0, most).replace(/\s+\S*$/, "")}…`);
-
 /** A moment of the visitor's day. */
 export const wall = (seconds) => WALL.format(seconds * 1000);
 

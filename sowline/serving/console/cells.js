@@ -19,13 +19,16 @@ const flashing = new WeakMap();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 // The viewer and its grid have roots of their own, which the console's style sheet does not reach. The row under the mouse
-// has a tint and no outline: an outline would look like that of the open record.
+// has a tint and no outline: an outline would look like that of the open record. Beside an open record it has no tint either: the
+// record's own row may have moved away.
 const ofGrid = new CSSStyleSheet();
 ofGrid.replaceSync(`
   regular-table { margin: 4px 0 0 8px !important; --rt-hover--border-color: var(--inactive--border-color) !important; }
-  tbody tr:hover :is(td, th):not([data-open]) { background-color: var(--hover); box-shadow: none !important; }
+  tbody tr:hover :is(td, th):not([data-open]) { box-shadow: none !important; }
+  :host regular-table tbody tr:hover :is(td, th):first-child { border-left-color: transparent !important; }
+  regular-table:not([data-beside]) tbody tr:hover :is(td, th) { background-color: var(--hover); }
   tbody td[data-open] { background-color: var(--open) !important; box-shadow: inset 0 1px var(--accent), inset 0 -1px var(--accent) !important; }
-  @media (max-width: 480px) { regular-table { margin-left: 3px !important; } :is(thead, tbody) :is(th, td) { padding-inline: 3px !important; } }
+  @media (max-width: 480px) { regular-table { --beside: 12px; margin-left: 3px !important; } :is(thead, tbody) :is(th, td) { padding-inline: 3px !important; } }
   [data-cut=whole] { visibility: hidden; }
   tbody [data-cut=part] { mask-image: linear-gradient(to right, #000 calc(var(--shown) - 24px), transparent var(--shown)); }
   thead [data-cut=part] > span:first-child { display: block; height: auto; min-height: 0; max-width: calc(var(--shown) - 14px); overflow: hidden; text-overflow: ellipsis; }
@@ -79,11 +82,13 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
   const isGrouped = config.group_by.length > 0;
   const before = drawn.get(table);
   const now = new Map();
-  const show = (text, raw, row, path, most) => {
-    if (text instanceof HTMLElement) return text;
-    const key = isGrouped ? undefined : ids[row]?.[0];
+  const write = (text, raw, path, most) => {
     const isNumber = isGrouped && typeof raw === "number" && schema[path] !== "datetime";
-    const written = !isNumber ? spelled(text, raw, schema[path], path) : isMean(config, path) ? roundedAlike(raw, most) : figure(raw);
+    return !isNumber ? spelled(text, raw, schema[path], path) : isMean(config, path) ? roundedAlike(raw, most) : figure(raw);
+  };
+  const show = (written, raw, row, path) => {
+    if (written instanceof HTMLElement) return written;
+    const key = isGrouped ? undefined : ids[row]?.[0];
     const name = `${key ?? row}\n${path}\n${raw}\n${written}`;
     // The viewer writes only what differs from the object that it has kept.
     const shown = before.get(name) ?? new Shown(written, key, path, raw);
@@ -94,7 +99,8 @@ async function readNamed(table, read, [x0, y0, x1, y1]) {
     const path = found.column_headers[column][config.split_by.length];
     const raws = found.metadata[column];
     const most = isMean(config, path) ? Math.max(...raws.map((raw) => Math.abs(Number(raw) || 0))) : 0;
-    return texts.map((text, row) => show(text, raws[row], row, path, most));
+    const written = texts.map((text, row) => (text instanceof HTMLElement ? text : write(text, raws[row], path, most)));
+    return (schema[path] === "float" ? pointsAligned(written) : written).map((text, row) => show(text, raws[row], row, path));
   });
   for (const names of isGrouped ? found.row_headers : []) {
     const at = names.findLastIndex((name) => name !== undefined && name !== "");
@@ -122,6 +128,14 @@ function spelled(text, raw, kind, path) {
   if (raw === null || raw === undefined) return "";
   if (kind === "datetime" && typeof raw === "number") return moment(path, raw);
   return isLong(raw) ? rounded(raw) : text;
+}
+
+// The numbers of a column with their points one below the other, whatever their decimals: none is rounded for that, and none
+// has digits that it does not have.
+function pointsAligned(texts) {
+  const after = texts.map((text) => /^-?[\d,]+(\.\d+)?$/.exec(text)?.[1]?.length ?? 0);
+  const most = Math.max(...after);
+  return texts.map((text, row) => (typeof text === "string" && text ? text + "\u00a0".repeat(most - after[row]) : text));
 }
 
 // Marks the cells of a viewer from now on, after the changes of these records.
@@ -155,6 +169,7 @@ function shownIn(cell) {
 function mark(one, datagrid, table) {
   const { live, opened } = one;
   let isSeen = false;
+  table.toggleAttribute("data-beside", Boolean(opened));
   const measured = measuredBy(live, datagrid.model._config);
   for (const head of table.querySelectorAll("thead th > span:first-child")) {
     unname(head);
@@ -191,7 +206,7 @@ function explain(cell, kind, value, stored) {
     const iso = new Date(value).toISOString();
     const isOther = typeof stored === "string" && stored !== iso && timeOf(stored) === value;
     more = isOther ? `${iso}\n${stored}` : iso;
-  } else if (isLong(value) || (typeof value === "number" && cell.textContent !== String(value))) {
+  } else if (isLong(value) || (typeof value === "number" && cell.textContent.trimEnd() !== String(value))) {
     more = String(value);
   }
   if (more) cell.title = more;
@@ -216,7 +231,11 @@ function title(head, measured) {
     head.textContent = named(path);
     cell.title = path;
   } else if (path === KEY_COLUMN) {
+    head.textContent = "SOW key";
     cell.title = meaningOf("SOW key");
+  } else if (cell.title === meaningOf("SOW key")) {
+    // Another column may come here.
+    if (path !== "SOW key") cell.removeAttribute("title");
   } else if (named(cell.title) !== path) {
     cell.removeAttribute("title");
   }
@@ -263,11 +282,15 @@ function widen(table) {
   }
   const last = (leaves ?? []).findLastIndex((cell) => cell.classList.contains("psp-header-corner"));
   if (last >= 0) for (const { textContent } of table.querySelectorAll("tbody th")) need(last, textContent.length);
-  leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + 24px)` : ""; });
+  leaves?.forEach((cell, at) => { cell.style.minWidth = chars[at] ? `calc(${Math.ceil(chars[at])}ch + var(--beside, 24px))` : ""; });
 }
 
-// The share of a text column that has to fit for it to be shown. A single text that is longer fades out.
-const ENOUGH = 0.75;
+// The share of a column of texts or times that has to fit for it to be shown, and the room beside its name. What is longer fades
+// out; of a time, the date is seen.
+const ENOUGH = { string: 0.75, datetime: 0.55 };
+const BESIDE = 14;
+// What has to be free beside a column that is not the last one: without it, its values touch the frame.
+const GAP = 3;
 
 // The column that does not fit is hidden, unless it is the only one, or the last one and nothing more can be scrolled: the first digits of a number look like another number.
 // Returns how many columns are on the left and on the right of those that are shown, and the fields that are shown.
@@ -275,14 +298,14 @@ function fade(table, schema, columns) {
   const edge = table.getBoundingClientRect().left + table.clientLeft + table.clientWidth;
   const heads = [...(table.querySelector("thead tr:last-child")?.cells ?? [])];
   const leaves = heads.map((cell) => cell.getBoundingClientRect());
-  const at = leaves.findIndex(({ left, right }) => left < edge && right > edge + 1);
+  const at = leaves.findIndex(({ left, right }, index) => left < edge && right > edge + (index < leaves.length - 1 ? -GAP : 1));
   const first = table.querySelector("tbody tr");
   const values = [...(first?.querySelectorAll("td") ?? [])];
   const before = leaves.length - values.length;
   const kindOf = (index) => schema[shownIn(values[index - before])?.path];
   const start = values.length ? (table.getMeta(values[0])?.x ?? 0) : 0;
   const isEnd = start + values.length >= columns && table.scrollLeft > 0 && table.scrollLeft + table.clientWidth >= table.scrollWidth - 1;
-  const isPart = at >= 0 && (at <= before || isEnd || (kindOf(at) === "string" && edge - leaves[at].left > ENOUGH * leaves[at].width));
+  const isPart = at >= 0 && (at <= before || isEnd || (edge - leaves[at].left > ENOUGH[kindOf(at)] * leaves[at].width && textEnd(heads[at].firstElementChild) < edge - BESIDE));
   const cut = new Map();
   const room = at < 0 ? 0 : edge - leaves[at].left;
   for (const { cells, parentElement } of at < 0 ? [] : table.querySelectorAll("tr")) {

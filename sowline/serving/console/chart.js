@@ -144,7 +144,7 @@ export function Chart({ live, chosen, topic, limit, onDrawn }) {
       ${isTable
         ? html`<${Figures} figures=${figures} />`
         : figures.kind !== "none" && html`<${Drawing} key=${figures.kind} library=${library} figures=${figures} colors=${colors} onDrawn=${setSmall} label=${`${figures.title}, of ${topic.name}; the button Figures shows them as a table`} />`}
-      ${figures.kind === "treemap" && !isTable && html`<p class="muted notes tiles" title=${small}>${small && `no room for: ${small}`}</p>`}
+      ${figures.kind === "treemap" && !isTable && html`<p class="muted notes tiles" title=${small}>${small && `not labeled in full: ${small}`}</p>`}
       ${figures.notes.length > 0 && html`<p class="muted notes">${figures.notes.join("; ")}</p>`}
     </figure>
   `;

@@ -4,7 +4,7 @@ import { service } from "./service.js";
 import { usePolled } from "./polled.js";
 import { OVER, Rates, meanOf } from "./rates.js";
 import { Time, bytes, count, plural, rate, span } from "./text.js";
-import { Term, commandWords } from "./words.js";
+import { Term, commandWords, labeled } from "./words.js";
 
 const EVERY_MS = 2000;
 const TONES = { live: "ok", paused: "muted", paced: "muted", beginning: "muted", group: "muted", "catching up": "warn" };
@@ -29,8 +29,8 @@ function Subscription({ one, seen }) {
         ${one.filter && html` <code>${one.filter}</code>`}${one.condition && html` <code>${one.condition}</code>`}
         <details class="request"><summary>Request</summary><code>${one.command}</code>${one.options && html`, options <code>${one.options}</code>`}</details></td>
       <td data-label="State"><span class="chip ${seen ? "" : TONES[one.state]}">${seen ? "unknown" : (STATES[one.state] ?? one.state)}</span></td>
-      <td class="number" data-label="Behind (records)">${count(one.behind_positions)}</td>
-      <td class="number" data-label="Behind for">${behindFor(one)}</td>
+      <td class="number" ...${labeled("Behind (records)")}>${count(one.behind_positions)}</td>
+      <td class="number" ...${labeled("Behind for")}>${behindFor(one)}</td>
     </tr>
   `;
 }

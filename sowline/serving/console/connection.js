@@ -47,10 +47,10 @@ export function Connection() {
   const [tone, word] = WORDS[service.refusal ? "refused" : status];
   // What works is not worth a color: the data have a state of their own, such as "live" or "7 s behind".
   if (tone === "ok") return html`<span class="unseen" role="status">${word}</span>`;
-  return html`
+  return html`<span class="connection">
     ${service.isLost && (asOf() || service.client.retryAt) && html`<span class="lost">${asOf()}${service.client.closeReason && `: ${service.client.closeReason}`} <span class="muted" role="timer">${nextTry()}</span></span>`}
     <span class="chip ${tone}" role="status" title=${said(service.client.error)?.message}>${word}</span>
-  `;
+  </span>`;
 }
 
 // Why nothing can be written, while there is no connection.

@@ -289,7 +289,7 @@ export function Grid({ topic, route }) {
           <div class="switch tabs" role="group" aria-label="how to show the records">
             ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
           </div>
-          <button type="button" class="controls-open ${route.filter ? "set" : ""}" aria-expanded=${hasControls} onClick=${() => setControls(!hasControls)}>${tab === "grid" || isPlain ? "Filter" : "Set up"}</button>
+          <button type="button" class="controls-open ${(refused ? live?.asked.filter : route.filter) ? "set" : ""}" aria-expanded=${hasControls} onClick=${() => setControls(!hasControls)}>${tab === "grid" || isPlain ? "Filter" : "Set up"}</button>
           <${Menu} title="More">
             <${SavedViews} route=${route} />
             ${(tab === "grid" || isPlain) && html`<button type="button" disabled=${!sheet?.isBegun} onClick=${arrange}>Columns and order…</button>`}

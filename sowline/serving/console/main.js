@@ -7,6 +7,7 @@ import { Clients } from "./clients.js";
 import { Grid } from "./grid.js";
 import { TopicPage } from "./topic.js";
 import { go, useRoute, writeRoute } from "./route.js";
+import { Words } from "./words.js";
 
 const KEYS = [
   ["?", "this list"],
@@ -72,9 +73,10 @@ function Help({ onClose }) {
     localStorage.setItem("sowline.keys", on ? "off" : "on");
     setOn(!on);
   };
-  return html`<${Dialog} title="Keyboard shortcuts" onClose=${onClose}>
+  return html`<${Dialog} title="Help" onClose=${onClose}>
     <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${meaning}</dd></div>`)}</dl>
     <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> Single keys are shortcuts</label>
+    <${Words} />
   <//>`;
 }
 
@@ -158,7 +160,7 @@ function Console() {
       <span class="grow"></span>
       <${Connection} />
       <${ThemeSwitch} />
-      <button type="button" class="quiet" onClick=${() => setShown("help")} title="keyboard shortcuts (?)">Help</button>
+      <button type="button" class="quiet" onClick=${() => setShown("help")} title="keyboard shortcuts, and what the words mean (?)">Help</button>
     </header>
     <main id="main" class=${service.isLost ? "stale" : ""} tabindex="-1" ref=${main}>
       ${error && !service.refusal && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}

@@ -9,7 +9,7 @@ import { Time, bytes, count, plural, shownValue, span } from "./text.js";
 import { askJson, topicPath } from "./service.js";
 import { Schemas } from "./schemas.js";
 import { WriteDialog } from "./write.js";
-import { Command, IndexKind, Term } from "./words.js";
+import { Command, IndexKind, Term, labeled } from "./words.js";
 import { go, writeRoute } from "./route.js";
 
 const EVERY_MS = 1000;
@@ -81,8 +81,8 @@ function Partitions({ topic, inLog }) {
   const secondsOf = (one) => (lagOf(one) === 0 ? "0.0" : one.lag_seconds === null ? "unknown" : one.lag_seconds.toFixed(1));
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="partitions"><table class="list dense folding">
     <thead><tr><${Head} words=${["Partition", "Position", ...(inLog ? ["Offsets in the log"] : []), inLog ? "Lag" : "Lag (records)", "Seconds behind"]} />${held && html`<th scope="col"><${Term} word="Open transaction" /></th>`}</tr></thead>
-    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" data-label="Partition">${one.partition}</th><td class="number" data-label="Position"><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" data-label="Offsets in the log"><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
-      <td class="number" data-label="Lag">${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" data-label="Seconds behind">${secondsOf(one)}</td>${held && html`<td data-label="Open transaction">${heldBy(one)}</td>`}</tr>`)}</tbody>
+    <tbody>${topic.lags.map((one) => html`<tr><th scope="row" class="number" ...${labeled("Partition")}>${one.partition}</th><td class="number" ...${labeled("Position")}><code>${one.position === "-1" ? "none" : one.position}</code></td>${inLog && html`<td class="number" ...${labeled("Offsets in the log")}><code>${offsets.has(one.partition) && kept(offsets.get(one.partition))}</code></td>`}
+      <td class="number" ...${labeled("Lag")}>${lagOf(one) === null ? "unknown" : count(lagOf(one))}</td><td class="number" ...${labeled("Seconds behind")}>${secondsOf(one)}</td>${held && html`<td ...${labeled("Open transaction")}>${heldBy(one)}</td>`}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -93,7 +93,7 @@ function Indexes({ indexes }) {
   if (!indexes.length) return html`<p class="muted">No query has needed an index yet.</p>`;
   return html`<div class="card scroll fitting" tabindex="0" role="region" aria-label="indexes"><table class="list dense folding">
     <thead><tr><th scope="col">Fields</th><th scope="col">Index</th><th scope="col" class="number">Memory</th><${Head} words=${["Uses"]} /></tr></thead>
-    <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" data-label="Uses">${count(one.uses)}</td></tr>`)}</tbody>
+    <tbody>${indexes.map((one) => html`<tr><th scope="row"><code>${one.fields}</code></th><td data-label="Index"><${IndexKind} kind=${one.kind} /></td><td class="number" data-label="Memory">${bytes(one.bytes)}</td><td class="number" ...${labeled("Uses")}>${count(one.uses)}</td></tr>`)}</tbody>
   </table></div>
   ${haveEqual(indexes) && html`<p class="muted">Indexes of fields with nothing but numbers have equal sizes: 9 bytes for each number that they have room for.</p>`}`;
 }
@@ -113,10 +113,10 @@ function KafkaTopics({ topic, found, error }) {
     <thead><tr><th scope="col">Kafka topic</th><th scope="col">Holds</th><${Head} words=${["Offsets kept"]} />${["Cleanup", "Kept for", "Compacted after", "Consumer groups"].map((word) => html`<th scope="col"><${Term} word=${word} /></th>`)}</tr></thead>
     <tbody>${found.map(({ kind, kafka_topic: name, settings, partitions, consumer_groups: groups }) => html`<tr><th scope="row"><code>${name}</code></th>
       <td data-label="Holds">${holds(kind, topic)}</td>
-      <td class="number" data-label="Offsets kept">${isCompacted(settings) && "up to "}${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>
-      <td data-label="Cleanup">${settings["cleanup.policy"]}</td><td data-label="Kept for">${settings["cleanup.policy"] === "compact" ? "–" : duration(settings["retention.ms"])}</td>
-      <td data-label="Compacted after">${isCompacted(settings) ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
-      <td class="groups" data-label="Consumer groups">${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
+      <td class="number" ...${labeled("Offsets kept")}>${isCompacted(settings) && "up to "}${count(partitions.reduce((sum, { begin, end }) => sum + end - begin, 0))}</td>
+      <td ...${labeled("Cleanup")}>${settings["cleanup.policy"]}</td><td ...${labeled("Kept for")}>${settings["cleanup.policy"] === "compact" ? "–" : duration(settings["retention.ms"])}</td>
+      <td ...${labeled("Compacted after")}>${isCompacted(settings) ? duration(settings["min.compaction.lag.ms"]) : "–"}</td>
+      <td class="groups" ...${labeled("Consumer groups")}>${groups.length ? groups.map((group) => html`<code>${group}</code> `) : "–"}</td></tr>`)}</tbody>
   </table></div>
   ${found.some(({ kind }) => kind === "changes") && html`<p class="muted">A record of the log makes one change, several or none, and a materializer that has been restarted writes some of them again: the log and the changes may have different numbers of offsets.</p>`}`;
 }

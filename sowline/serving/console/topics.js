@@ -4,7 +4,7 @@ import { kindOf, isComputed } from "./origin.js";
 import { usePolled } from "./polled.js";
 import { OVER, SHOWN, Spark, meanOf, ratesOf } from "./rates.js";
 import { bytes, count, plural, rate, second, span } from "./text.js";
-import { IndexKind, Term } from "./words.js";
+import { IndexKind, Term, labeled } from "./words.js";
 import { writeRoute } from "./route.js";
 import { loadEngine } from "./sheet.js";
 
@@ -82,12 +82,12 @@ function Row({ topic, topics, answer, seen, dead }) {
       <td data-label="Type">${kindOf(topic)}</td>
       <td class="state" data-label="State"><${State} topic=${topic} seen=${seen} source=${sourceLateness(topic, topics)} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
-      <td class="number" data-label="Changes/s ${OVER}" data-more=", line ${SHOWN}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last ${SHOWN}, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
-      <td class="number" data-label="Newest change">${changed(topic, answer, seen)}</td>
-      <td class="number" data-label="Lag (records)">${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
-      <td class="number" data-label="Dead letters">${dead}</td>
-      <td class="number" data-label="Subscriptions">${now(count(topic.subscriptions))}</td>
-      <td class="number" data-label="Indexes">
+      <td class="number" ...${labeled(`Changes/s ${OVER}`)} data-more=", line ${SHOWN}"><span class="rate"><${Spark} rates=${rates} now=${answer.at} newest=${topic.newest_seconds} label="changes a second in the last ${SHOWN}, ${newest} ${OVER}" /> <span title=${unmeasured}>${newest}</span></span></td>
+      <td class="number" ...${labeled("Newest change")}>${changed(topic, answer, seen)}</td>
+      <td class="number" ...${labeled("Lag (records)")}>${now(topic.lag === null ? "unknown" : count(topic.lag))}</td>
+      <td class="number" ...${labeled("Dead letters")}>${dead}</td>
+      <td class="number" ...${labeled("Subscriptions")}>${now(count(topic.subscriptions))}</td>
+      <td class="number" ...${labeled("Indexes")}>
         ${indexes.length === 0
           ? "–"
           : html`<details class="indexes"><summary>${indexes.length} · ${bytes(memory)}</summary>

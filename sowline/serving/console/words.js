@@ -58,6 +58,13 @@ export function Term({ word, children = word }) {
   return MEANINGS[word] ? html`<abbr class="term" title=${MEANINGS[word]} tabindex="0">${children}</abbr>` : children;
 }
 
+// All of them, for who has no mouse and no keyboard to come to the words.
+export const Words = () => html`<details><summary>What the words mean</summary>
+  <dl class="help">${Object.entries(MEANINGS).map(([word, meaning]) => html`<div><dt>${word}</dt><dd>${meaning}</dd></div>`)}</dl></details>`;
+
+// What a cell is called where its table folds, and what that means: a tap on the cell shows it.
+export const labeled = (word) => ({ "data-label": word, ...(MEANINGS[word] && { "data-meaning": MEANINGS[word], tabindex: -1 }) });
+
 // What clients ask for, and what is written, by command.
 const COMMANDS = {
   sow: "query",

@@ -57,7 +57,7 @@ class Stalled(Watched):
 
 
 async def disturbed(run: Watched) -> tuple[Disturbances, Broker, float]:
-    """Restart Kafka, let changes come through again, and return how long that was waited for at least."""
+    """Kill Kafka, let changes come through again, and return how long that was waited for at least."""
     broker = Broker()
     disturbances = Disturbances(cast("Run", run), 0, cast("LocalKafka", broker))
     began = time.monotonic()
