@@ -17,16 +17,16 @@ const [MARK, LETTER] = [16, 6.4];
 const LEFT_OUT = [/^$/, /^whole run: /];
 /** The text of a mark may begin at every so many pixels. */
 const SHIFT = 6;
-/** How many texts further from its line the text of a mark may stand, with a stroke to it. */
-const FURTHER = [0, 1, 2, 3, 4, 5];
+/** By how many texts further from its line the text of a mark may stand, with a stroke to it, where no place is beside the line. */
+const [BESIDE, FURTHER] = [[0], [1, 2, 3]];
 
 /**
  * The place of a mark's text: above or below its line, at the left, at the right, in the middle or elsewhere, where it
- * covers none of the boxes, each a left, right, top and bottom. Where there is none, it stands further away. Undefined where
- * there is none either: the text stands above the chart, too.
+ * covers none of the boxes, each a left, right, top and bottom; so many texts away from the line. Undefined where there is
+ * none: the text stands above the chart, too.
  */
-function placeOf(text, line, [width, height], boxes) {
-  return FURTHER.flatMap((further) => LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
+function placeOf(text, line, [width, height], boxes, distances) {
+  return distances.flatMap((further) => LEFT_OUT.map((part) => text.replace(part, "")).flatMap((one) => {
     const room = one.length * LETTER;
     const [least, most] = [LEFT + 4, width - RIGHT - 4 - room];
     const between = Array.from({ length: Math.max(0, Math.floor((most - least) / SHIFT)) }, (_, index) => least + (index + 1) * SHIFT);
@@ -142,10 +142,12 @@ export class LatencyChart {
   /** The places of the marks' texts: none over another one, or over the line of another mark. */
   #texts(y, size, boxes) {
     const ownLines = this.#marks.map(([, latency]) => [LEFT, size[0], y(latency) - 1, y(latency) + 1]);
-    const placed = [];
-    for (const [index, [text, latency]] of this.#marks.entries()) {
-      const others = ownLines.filter((_, other) => other !== index);
-      placed.push(placeOf(text, y(latency), size, [...boxes, ...others, ...placed.flatMap((one) => (one ? [one.box] : []))]));
+    const placed = this.#marks.map(() => undefined);
+    for (const distances of [BESIDE, FURTHER]) {
+      for (const [index, [text, latency]] of this.#marks.entries()) {
+        const others = ownLines.filter((_, other) => other !== index);
+        placed[index] ??= placeOf(text, y(latency), size, [...boxes, ...others, ...placed.flatMap((one) => (one ? [one.box] : []))], distances);
+      }
     }
     return placed;
   }
